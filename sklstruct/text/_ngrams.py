@@ -37,8 +37,14 @@ NORMS = {None: 0, "l1": 1, "l2": 2}
 # Letters below have a place in the array of the children of the root.
 _ROOTS = 1 << 16
 
+# Arrays of nodes of a trie that does not grow.
+_NO_NODES = np.empty(0, np.int32), np.empty(0, np.uint32)
+
+# Lengths of n-grams beyond which the longest segment is looked for.
+_MANY_LENGTHS = 32
+
 # Blocks of texts for each thread whose rows are made before they are put together.
-_AT_ONCE = 16
+_AT_ONCE = 8
 
 
 class Found(NamedTuple):
@@ -56,9 +62,11 @@ class Found(NamedTuple):
     @classmethod
     def room(cls, read: Symbols, reader: Reader) -> Found:
         """Empty arrays with room for all n-grams."""
-        most = read.symbols.size * (reader.longest - reader.shortest + 1)
-        longest = int(np.diff(read.segment_ends, prepend=0).max(initial=0))
-        ids = np.empty(min(most, read.symbols.size * longest) + 1, np.int32)
+        n_lengths = reader.longest - reader.shortest + 1
+        if n_lengths > _MANY_LENGTHS:
+            longest = int(np.diff(read.segment_ends, prepend=0).max(initial=0))
+            n_lengths = min(n_lengths, longest)
+        ids = np.empty(read.symbols.size * n_lengths + 1, np.int32)
         ends = np.zeros(read.segment_ends.size + 1, np.int64)
         return cls(ids, ends, read.numbers, read.text_ends)
 
@@ -76,12 +84,13 @@ class Found(NamedTuple):
 class _Learner:
     """The trie of the n-grams of some blocks of texts, while it grows."""
 
-    def __init__(self, reader: Reader, totals: bool) -> None:
+    def __init__(self, reader: Reader, totals: bool, n_bytes: int = 0) -> None:
         words = reader.words
         if words is not None:  # the stop words; each learner learns its own words
             words = Words(words.letters, words.ends, words.n_stop)
         self.reader = reader._replace(words=words)
-        self.table, self.roots = table_of(1 << 10), np.zeros((_ROOTS, 2), np.uint64)
+        self.table = table_of(min(max(n_bytes >> 4, 1 << 10), 1 << 20))
+        self.roots = np.zeros((_ROOTS, 2), np.uint64)
         n = len(self.table) // 2
         # By node: parent, symbol, the last text that has the n-gram and the number of
         # such texts, occurrences.
@@ -181,12 +190,14 @@ class CountedNgrams(NamedTuple):
         keep: bool,
         n_jobs: int | None = None,
     ) -> CountedNgrams:
-        every = list(blocks(texts))
+        every, size = list(blocks(texts)), int(texts.sizes.sum())
         with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
             step = -(-len(every) // parallel.n_threads) or 1
             parts = [every[i : i + step] for i in range(0, len(every), step)]
             learners = parallel(
-                lambda part: _Learner(reader, totals).learn(texts, part, keep, stop),
+                lambda part: _Learner(reader, totals, size).learn(
+                    texts, part, keep, stop
+                ),
                 parts or [[]],
             )
             learner = learners[0]
@@ -379,11 +390,11 @@ class NgramTrie(CheckedState):
 
     def found(self, texts: Texts, stop: np.ndarray) -> Found:
         """The columns of the n-grams of some texts."""
-        read = self.reader.read(texts)
-        found = Found.room(read, self.reader)
-        nodes = np.empty(0, np.int32), np.empty(0, np.uint32)
+        reader = self.reader
+        read = reader.read(texts)
+        found = Found.room(read, reader)
         find_ngrams(
-            *read[:2], *self.reader.lengths, False, *self.tables, *nodes, *found[:2],
+            *read[:2], *reader.lengths, False, *self.tables, *_NO_NODES, *found[:2],
             np.zeros(5, np.int64), stop,
         )  # fmt: skip
         return found
@@ -408,7 +419,7 @@ class NgramTrie(CheckedState):
         n_texts = found.text_ends.size
         room = min(room, n_texts * n)
         indices, data = np.empty(room + 2, np.int32), np.empty(room, dtype)
-        bits = [np.zeros((n >> shift) + 1, np.uint64) for shift in (6, 12)]
+        bits = [np.zeros((n >> shift) + 1, np.uint64) for shift in (6, 12, 18)]
         ends = np.empty(n_texts, dtype=np.int64)
         fill_rows(
             *found, weights, VALUES[values], NORMS[norm], np.zeros(n, np.int32), *bits,
@@ -452,7 +463,8 @@ def side_by_side(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Data, indices and indptr of the rows of texts, with the columns of all parts."""
     for part in parts:
-        part.trie.make_tables()
+        if part.found is None:
+            part.trie.make_tables()
     every = list(enumerate(blocks(texts)))
     dtype = np.result_type(*(part.options.get("dtype", np.float64) for part in parts))
     data, indices = np.empty(0, dtype), np.empty(0, np.int32)
@@ -476,7 +488,8 @@ def side_by_side(
         return rows.data, rows.indices, rows.indptr[1:]
 
     with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
-        step = _AT_ONCE * parallel.n_threads
+        # One thread keeps the rows of one block, whose memory is used again.
+        step = _AT_ONCE * parallel.n_threads if parallel.n_threads > 1 else 1
         for first in range(0, len(every), step):
             batch = every[first : first + step]
             done = parallel(block, batch)
@@ -486,6 +499,10 @@ def side_by_side(
                 # With room for the other texts, if they are like these. The largest
                 # arrays grow without a copy, so that the peak is about the matrix.
                 room = end if n == len(texts) else int(1.05 * end * len(texts) / n)
+                if len(every) == 1:
+                    data, indices, _ = done[0]
+                elif at == 0:  # without writing zeros
+                    data, indices = np.empty(room, dtype), np.empty(room, np.int32)
                 data.resize(room, refcheck=False)
                 indices.resize(room, refcheck=False)
             for some, columns, ends in done:

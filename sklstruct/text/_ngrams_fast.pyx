@@ -16,6 +16,7 @@ has the end of each text there.
 from libc.math cimport log, sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from .._prefetch cimport prefetch
 from .._watch cimport Watch, over, propagate, watch_of
 from ._slots cimport (
     AT, AT_SEGMENT, IDS, OUT, R_DONE, R_FULL, Slot, lowest, mixed,
@@ -33,7 +34,12 @@ cdef enum:
     SORTED = 16
     # Places of a segment that are looked up at once.
     TOGETHER = 32
+    # Counts whose values are in a table.
     SMALL = 16
+    # Segments between the segment in use and the segment that is prefetched, and the
+    # bytes that are prefetched of its n-grams.
+    AHEAD = 4
+    SEGMENT = 128
 
 N_TOGETHER = TOGETHER
 
@@ -123,6 +129,8 @@ def find_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
     # of memory do not wait for each other.
     cdef int[TOGETHER] at
     cdef int32_t[TOGETHER] node
+    cdef uint64_t[TOGETHER] key
+    cdef Slot *home[TOGETHER]
     cdef int many, alive, j, m
     cdef int result = R_DONE
     if limit > parent.shape[0]:
@@ -143,20 +151,39 @@ def find_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
                     break
                 for j in range(many):
                     at[j], node[j] = j, 0
+                    # Short texts: the slots of later symbols, and of pairs of them.
+                    d = begin + i + j + TOGETHER
+                    if not padded and d < symbols.shape[0]:
+                        c = symbols[d - TOGETHER // 2]
+                        if c < n_roots:
+                            key[0] = key_of(first[c].id, symbols[d - TOGETHER // 2 + 1])
+                            prefetch(slots + (mixed(key[0]) & mask), sizeof(Slot))
+                        c = symbols[d]
+                        if c < n_roots:
+                            prefetch(first + c, sizeof(Slot))
                 alive = many
                 for d in range(1, room + 1):
                     read = &symbols[begin + i + d - 1]
+                    while alive > 0 and i + at[alive - 1] + d > n:
+                        alive -= 1
+                    for j in range(alive):
+                        c = read[at[j]]
+                        key[j] = key_of(node[j], c)
+                        home[j] = slots + (mixed(key[j]) & mask)
+                        if d == 1 and c < n_roots:
+                            home[j] = first + c
+                        prefetch(home[j], sizeof(Slot))
                     m = 0
                     for j in range(alive):
-                        if i + at[j] + d > n:
-                            break
-                        c = read[at[j]]
-                        slot = child(slots, mask, first, n_roots, node[j], c)
+                        slot = home[j]
+                        while slot.id != 0 and slot.key != key[j]:
+                            slot = slots + ((slot - slots + 1) & mask)
                         if slot.id == 0:
                             if not learn:
                                 continue
-                            parent[n_nodes], symbol[n_nodes] = node[j], c
-                            slot.key = key_of(node[j], c)
+                            parent[n_nodes] = node[j]
+                            symbol[n_nodes] = read[at[j]]
+                            slot.key = key[j]
                             slot.id = slot.mark = <int32_t> n_nodes
                             n_nodes += 1
                         at[m], node[m] = at[j], slot.id
@@ -194,6 +221,8 @@ def count_texts(const int32_t[::1] found, const int64_t[::1] found_ends,
             while i < text_ends[t]:
                 s = i + 1 if each else numbers[i]
                 i += 1
+                if i + AHEAD < numbers.shape[0]:
+                    prefetch(&found[found_ends[numbers[i + AHEAD] - 1]], SEGMENT)
                 for k in range(found_ends[s - 1], found_ends[s]):
                     v = found[k]
                     seen[v, 1] += seen[v, 0] != first_text + t
@@ -314,7 +343,8 @@ def sorted_places(const int32_t[::1] parent, const int64_t[::1] by_key,
 def fill_rows(const int32_t[::1] found, const int64_t[::1] found_ends,
               const uint32_t[::1] numbers, const int64_t[::1] text_ends,
               const double[::1] idf, int values, int norm, int32_t[::1] counts,
-              uint64_t[::1] bits, uint64_t[::1] above, int64_t[::1] ends,
+              uint64_t[::1] bits, uint64_t[::1] above, uint64_t[::1] top,
+              int64_t[::1] ends,
               int32_t[::1] indices, Real[::1] data, int32_t[::1] stop):
     """The rows of texts: sorted columns, and the weight of each.
 
@@ -322,18 +352,20 @@ def fill_rows(const int32_t[::1] found, const int64_t[::1] found_ends,
     idf : by column, or empty.
     values : COUNTED, BINARY, or LOGARITHM (1 + log of the count).
     norm : 1 or 2, 0 for none.
-    counts : (n_columns,) zeros; bits, above : zeros, a bit for each column, and for
-        each 64 columns. They sort a row in linear time. All are zero again at the end.
+    counts : (n_columns,) zeros; bits, above, top : zeros, a bit for each column, for
+        each 64 columns and for each 4096. They sort a row in linear time, and are all
+        zero again at the end.
     ends : (n_texts,) the end of each row. After `stop` all further rows are empty.
     indices, data : room for all entries, and two more indices.
     """
     cdef Watch watch = watch_of(stop)
     cdef bint each = numbers.shape[0] == 0
     cdef int64_t i = 0, s, k = 0, d, start
-    cdef Py_ssize_t t = 0, a
-    cdef int32_t c, base
-    cdef uint64_t high, low
+    cdef Py_ssize_t t = 0, a, b
+    cdef int32_t c, base, n
+    cdef uint64_t high, middle, low
     cdef double x, total
+    cdef int64_t last = found_ends[found_ends.shape[0] - 1]
     # The values of small counts.
     cdef double[SMALL] value
     for c in range(SMALL):
@@ -344,39 +376,54 @@ def fill_rows(const int32_t[::1] found, const int64_t[::1] found_ends,
             while i < text_ends[t]:
                 s = i + 1 if each else numbers[i]
                 i += 1
+                if i + AHEAD < numbers.shape[0]:
+                    prefetch(&found[found_ends[numbers[i + AHEAD] - 1]], SEGMENT)
                 for d in range(found_ends[s - 1], found_ends[s]):
+                    if each and d + TOGETHER < last:
+                        c = found[d + TOGETHER]
+                        prefetch(&counts[c], sizeof(int32_t))
+                        if idf.shape[0] > 0:
+                            prefetch(&idf[c], sizeof(double))
                     c = found[d]
                     counts[c] += 1
                     bits[c >> 6] |= <uint64_t> 1 << (c & 63)
+                    if above[c >> 12] == 0:
+                        top[c >> 18] |= <uint64_t> 1 << (c >> 12 & 63)
                     above[c >> 12] |= <uint64_t> 1 << (c >> 6 & 63)
-            for a in range(above.shape[0]):
-                high = above[a]
-                above[a] = 0
+            for a in range(top.shape[0]):
+                high = top[a]
+                top[a] = 0
                 while high:
-                    base = <int32_t> ((a << 6) + lowest(high)) << 6
+                    b = (a << 6) + lowest(high)
                     high &= high - 1
-                    low = bits[base >> 6]
-                    bits[base >> 6] = 0
-                    # Most often there are one to three, which need no branch.
-                    indices[k] = base + lowest(low)
-                    low &= low - 1
-                    k += 1
-                    indices[k] = base + lowest(low | LAST)
-                    k += low != 0
-                    low &= low - 1
-                    indices[k] = base + lowest(low | LAST)
-                    k += low != 0
-                    low &= low - 1
-                    while low:
+                    middle = above[b]
+                    above[b] = 0
+                    while middle:
+                        base = <int32_t> ((b << 6) + lowest(middle)) << 6
+                        middle &= middle - 1
+                        low = bits[base >> 6]
+                        bits[base >> 6] = 0
+                        # Most often there are one to three, which need no branch.
                         indices[k] = base + lowest(low)
                         low &= low - 1
                         k += 1
+                        indices[k] = base + lowest(low | LAST)
+                        k += low != 0
+                        low &= low - 1
+                        indices[k] = base + lowest(low | LAST)
+                        k += low != 0
+                        low &= low - 1
+                        while low:
+                            indices[k] = base + lowest(low)
+                            low &= low - 1
+                            k += 1
             if over(&watch, SORTED * (k - start)):
                 break
             for d in range(start, k):
                 c = indices[d]
-                x = value[counts[c]] if counts[c] < SMALL else value_of(counts[c], values)
+                n = counts[c]
                 counts[c] = 0
+                x = value[n] if n < SMALL else value_of(n, values)
                 if idf.shape[0] > 0:
                     x *= idf[c]
                 total += x * x if norm == 2 else x

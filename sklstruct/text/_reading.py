@@ -87,9 +87,14 @@ def _read_text(
     """Texts in UTF-8, the end of each, and the letters that are read for others."""
     text, ends = texts.packed()
     if lowercase and any(has_pair(text, *letter) for letter in _BY_TEXT):
-        strings = unpack_strings("X", (text, ends), ERRORS).tolist()
-        text, ends = pack_strings([t.lower() for t in strings], ERRORS)
-        lowercase = False
+        first, second = text[:-1], text[1:]
+        is_odd = [(first == one) & (second == other) for one, other in _BY_TEXT]
+        odd = np.unique(np.searchsorted(ends, np.flatnonzero(sum(is_odd)), "right"))
+        new, new_ends = pack_strings([text.lower() for text in texts[odd]], ERRORS)
+        address, sizes = texts.address.copy(), texts.sizes.copy()
+        sizes[odd] = np.diff(new_ends, prepend=0)
+        address[odd] = new.ctypes.data + (new_ends - sizes[odd]).astype(np.uint64)
+        text, ends = Texts(address, sizes, new, True).packed()
     return text, ends, _lower() if lowercase else _SAME
 
 

@@ -25,9 +25,9 @@ from ._ngrams import Columns, CountedNgrams, Found, NgramTrie, side_by_side
 from ._reading import Reader, Words, is_word
 from ._texts import Texts, as_texts
 
-# Bytes of texts whose symbols are kept from the first pass to the second. To read texts
-# again takes a fifth of the second pass, or less.
-_MOST_KEPT = 1 << 25
+# Most n-grams that are kept from the first pass to the second, 4 bytes each, if all
+# bytes of the texts begin n-grams.
+_MOST_KEPT = 1 << 26
 
 
 def _as_terms(vocabulary: Any) -> list[str]:
@@ -367,9 +367,11 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def _fit(self, texts: Texts, keep: bool) -> list[Found] | None:
-        """Learn from texts; the columns found in them, if they are to be kept."""
+        """Learn from texts; keep: the columns found in them, if there is room."""
         found = None
         reader = self._reader()
+        n_lengths = reader.longest - reader.shortest + 1
+        keep = keep and int(texts.sizes.sum()) * n_lengths <= _MOST_KEPT
         if self.vocabulary is not None:
             self.terms_: list[str] | None = _as_terms(self.vocabulary)
             self.trie_ = NgramTrie.of_terms(reader, self.terms_)
@@ -467,9 +469,9 @@ def rows_of(features: Any, texts: Texts, fit: bool = False) -> Any:
     parts = parts_of(features)
     if not parts:
         return (features.fit_transform if fit else features.transform)(list(texts))
-    columns, keep = [], int(texts.sizes.sum()) <= _MOST_KEPT
+    columns = []
     for one, factor in parts.values():
-        found: Any = one._fit(texts, keep) if fit else None
+        found: Any = one._fit(texts, keep=True) if fit else None
         options = one.row_options(one.dtype)
         columns.append(Columns(one.trie_, options, factor, found))
     shape = len(texts), sum(part.trie.n_columns for part in columns)

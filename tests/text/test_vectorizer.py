@@ -86,13 +86,15 @@ def attempt(vectorizer, texts):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_matrix_is_that_of_scikit_learn():
+def test_the_matrix_is_that_of_scikit_learn(monkeypatch):
     rng = random.Random(0)
     compared = 0
     for _ in range(400):
         texts = [draw_text(rng) for _ in range(rng.choice([1, 3, 12, 40]))]
         new = [draw_text(rng) for _ in range(10)]
         given = draw_parameters(rng)
+        # Words of all blocks are numbered, or of large blocks only.
+        monkeypatch.setattr(_reading, "_FEW", rng.choice([0, 1 << 12]))
         theirs, ours = TfidfVectorizer(**given), NgramVectorizer(**given)
         expected, found = attempt(theirs, texts), attempt(ours, texts)
         assert (expected is None) == (found is None), given
@@ -140,6 +142,7 @@ def test_blocks_and_threads_do_not_change_the_rows(analyzer, monkeypatch):
     check_equal(whole, expected)
     monkeypatch.setattr(_texts, "_BLOCK", 50)
     monkeypatch.setattr(_ngrams, "_ROOTS", 100)
+    monkeypatch.setattr(_reading, "_FEW", 0)
     for n_jobs in (1, 3):
         vectorizer = NgramVectorizer(**given, n_jobs=n_jobs).fit(texts)
         for found in (
@@ -165,6 +168,8 @@ def test_letters_are_those_of_python():
     letters = [chr(i) for i in range(sys.maxunicode + 1)]
     lower = _reading._lower()
     for i, letter in enumerate(letters):
+        # Lower case stays as it is when it is read again.
+        assert all(lower[ord(c)] == ord(c) for c in letter.lower())
         if letter.encode("utf-8", "surrogatepass") not in _reading._BY_TEXT:
             assert chr(lower[i]) == letter.lower()
     classes = _reading._classes()
@@ -172,6 +177,37 @@ def test_letters_are_those_of_python():
     for bit, pattern in ((_reading.WORD, r"\w"), (_reading.SPACE, r"\s")):
         found = [ord(letter) for letter in re.findall(pattern, text)]
         np.testing.assert_array_equal(np.flatnonzero(classes & bit), found)
+
+
+def test_what_stands_between_spaces_is_read_once(monkeypatch):
+    monkeypatch.setattr(_reading, "_FEW", 0)
+    reader = Reader("char_wb", 1, 2, True, None)
+    texts = as_texts(["To be, or", "", "be, TO be,\u2003a\0 a", "a a\0\0"])
+    symbols, ends, numbers, text_ends = reader.read(texts)
+    found = "".join(map(chr, symbols))
+    words = [found[a:b] for a, b in zip([0, *ends], ends)]
+    assert words == [" to ", " be, ", " or ", " a\0 ", " a ", " a\0\0 "]
+    assert numbers.tolist() == [1, 2, 3, 2, 1, 2, 4, 5, 5, 6]
+    assert text_ends.tolist() == [3, 3, 8, 10]
+
+
+def test_long_runs_of_ascii_end_at_spaces(monkeypatch):
+    # Eight bytes at a time: all letters of ASCII, at all places.
+    monkeypatch.setattr(_reading, "_FEW", 0)
+    letters = [chr(i) for i in range(128)]
+    texts = ["abcdefghijk"[:i] + c + "Wxyz{|}~\x7f" for c in letters for i in range(10)]
+    given = {"analyzer": "char_wb", "ngram_range": (1, 3)}
+    expected = TfidfVectorizer(**given).fit(texts).transform(texts)
+    check_equal(NgramVectorizer(**given).fit_transform(texts), expected)
+
+
+@pytest.mark.parametrize("analyzer", ["word", "char", "char_wb"])
+def test_values_of_large_counts(analyzer):
+    texts = [" ".join(["ab"] * n + ["c d"]) for n in (1, 2, 3, 14, 15, 16, 17, 300)]
+    for given in ({}, {"sublinear_tf": True}, {"binary": True}):
+        given = {"analyzer": analyzer, "ngram_range": (1, 2), **given}
+        expected = TfidfVectorizer(**given).fit(texts).transform(texts)
+        check_equal(NgramVectorizer(**given).fit_transform(texts), expected)
 
 
 def test_values_of_float32_are_the_rounded_ones():
@@ -524,19 +560,19 @@ def test_a_thread_that_learns_ends_at_the_flag():
 def test_rows_after_the_flag_are_empty(monkeypatch):
     # Their ends are read although the rows are not used.
     trie = NgramVectorizer(analyzer="char").fit(TEXTS).trie_
-    read = trie.reader.read(as_texts(TEXTS))
-    count_rows = _ngrams.count_rows
+    found = trie.found(as_texts(TEXTS), np.zeros(1, np.int32))
+    fill_rows = _ngrams.fill_rows
 
     def kernel(*given):
         ends = given[-4]
         assert ends.size == len(TEXTS)
         ends[:] = -7  # as memory may hold
-        count_rows(*given)
+        fill_rows(*given)
 
-    monkeypatch.setattr(_ngrams, "count_rows", kernel)
-    _, _, expected = trie.block_rows(read, np.zeros(1, np.int32))
+    monkeypatch.setattr(_ngrams, "fill_rows", kernel)
+    _, _, expected = trie.block_rows(found, np.zeros(1, np.int32))
     assert expected.min() > 0
-    data, indices, ends = trie.block_rows(read, np.ones(1, np.int32))
+    data, indices, ends = trie.block_rows(found, np.ones(1, np.int32))
     assert ends.tolist() == [0] * len(TEXTS)
     assert data.size == indices.size == 0
 
