@@ -341,8 +341,8 @@ def _add_classify(add: Any) -> None:
     )  # fmt: skip
     train.add_argument(
         "--min-count", type=_at_least(1), metavar="N",
-        help="n-grams that are in fewer texts are left out (2, but 1 for words if "
-        "texts have several labels)",
+        help="n-grams that are in fewer texts are left out (2, but 1 for words of "
+        "at most 100 000 texts)",
     )  # fmt: skip
     train.add_argument(
         "-C",

@@ -59,6 +59,9 @@ _NAMED = {
 # Up to so many bytes "auto" reads all texts for both names that are compared.
 _MOST_AT_ONCE = 1 << 24
 
+# Most texts of which the words of a single text are kept.
+_FEW_TEXTS = 100_000
+
 # Texts that are answered at a time.
 _BLOCK = 1 << 14
 
@@ -95,8 +98,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
     min_df : int or float, default=None
         Fewest training texts that have an n-gram. An int of at least 1 is a number of
-        texts; a float from 0 to 1 is a share. None: 1 for words; 2 for letters, but 1
-        for a single text. A vectorizer needs None.
+        texts; a float from 0 to 1 is a share. None: 1 for words of at most 100 000
+        texts, and for a single text; otherwise 2. A vectorizer needs None.
 
     estimator : classifier, default=None
         Classifier of the rows. None: a `HierarchicalClassifier` of
@@ -307,8 +310,9 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             analyzer, bounds = _PARTS[name]
             own = name == _NAMED[features][-1]
             # Words that are in one text improve log-losses; letters cost more than
-            # they improve.
-            fewest = 1 if analyzer == "word" or n_texts == 1 else 2
+            # they improve. Of many texts these words are most of the columns.
+            few = n_texts <= _FEW_TEXTS and analyzer == "word"
+            fewest = 1 if few or n_texts == 1 else 2
             parts[name] = NgramVectorizer(
                 analyzer=analyzer,
                 ngram_range=self.ngram_range if own and self.ngram_range else bounds,

@@ -309,19 +309,22 @@ def test_labels_of_largest_f1_are_those_of_the_squared_hinge():
 
 
 @pytest.mark.parametrize("features", [*NAMED, "auto"])
-def test_words_of_one_text_are_kept_for_several_labels(features):
+def test_words_of_one_text_are_kept_if_texts_are_few(features, monkeypatch):
+    most = len(TEXTS) + 1
     names = several(LABELS, TEXTS)
     Y = MultiLabelBinarizer().fit_transform(names)
     texts = [*TEXTS, "zebra"]
     targets = [*names, names[0]], np.vstack([Y, Y[:1]]), [*LABELS, LABELS[0]]
-    for y, least in itertools.product(targets, (None, 1, 2)):
+    options = (None, 1, 2), (most, most - 1)
+    for y, least, few in itertools.product(targets, *options):
+        monkeypatch.setattr(_classifier, "_FEW_TEXTS", few)
         model = TextClassifier(features, min_df=least, random_state=0).fit(texts, y)
         parts = getattr(model.features_, "transformer_list", [("", model.features_)])
         for _, part in parts:
             words = part.analyzer == "word"
             ngram = "zebra" if words else " zeb" if features == "letters" else "zebr"
             kept = ngram in part.get_feature_names_out()
-            default = words and y is not targets[2]
+            default = words and few == most
             assert kept == (default if least is None else least == 1)
     for y in ["a"], [["a", "b"]]:
         assert TextClassifier(features).fit(["zebra"], y).predict_proba(["x"]).all()
