@@ -32,9 +32,8 @@ cdef extern from "Python.h":
 
 MOST_ORDER = MOST
 
-cdef extern from *:  # constants, which variables of a module are not
-    const uint32_t SIGN "0x80000000u"
-    const uint32_t MINUS_ZERO "0x80000000u"  # a weight: begins no longer n-gram
+cdef uint32_t SIGN = 0x80000000u
+cdef uint32_t MINUS_ZERO = 0x80000000u  # a weight that says: begins no longer n-gram
 
 
 # ---------------------------------------------------------------------- looking up
