@@ -52,11 +52,7 @@ _PARTS: dict[str, tuple[Any, tuple[int, int]]] = {
     "letters": ("char_wb", (1, 4)),
     "words": ("word", (1, 2)),
 }
-_NAMED = {
-    "letters": ("letters",),
-    "words": ("words",),
-    "both": ("words", "letters"),
-}
+_NAMED = {"letters": ("letters",), "words": ("words",), "both": ("words", "letters")}
 # Up to so many bytes "auto" reads all texts for both names that are compared.
 _MOST_AT_ONCE = 1 << 24
 
@@ -274,14 +270,11 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         """ValueError for parameters that would have no effect."""
         named = isinstance(self.features, str)
         if self.ngram_range is not None and self.features not in _NAMED:
+            given = "a vectorizer: set ngram_range of the vectorizer"
             raise ValueError(
                 f"ngram_range={self.ngram_range!r} needs features to be "
                 f"{' or '.join(map(repr, _NAMED))}, got "
-                + (
-                    f"{self.features!r}"
-                    if named
-                    else "a vectorizer: set ngram_range of the vectorizer"
-                )
+                f"{repr(self.features) if named else given}"
             )
         if not named and self.min_df is not None:
             raise ValueError(
@@ -305,12 +298,11 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             return clone(features)
         # N-grams of words that are in one text improve F1 and log-loss with several
         # labels per text, but not with one.
-        several = are_several(y)
         parts = {}
         for name in _NAMED[features]:
             analyzer, bounds = _PARTS[name]
             own = name == _NAMED[features][-1]
-            fewest = 1 if y.shape[0] == 1 or (several and analyzer == "word") else 2
+            fewest = 1 if y.shape[0] == 1 or (name == "words" and are_several(y)) else 2
             parts[name] = NgramVectorizer(
                 analyzer=analyzer,
                 ngram_range=self.ngram_range if own and self.ngram_range else bounds,
@@ -351,20 +343,13 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             if trie.n_columns == trie.spaces.size:
                 raise
             return (letters, rows) if once else (self._vectorizer("letters", y), None)
-        first, both = words.trie_.n_columns, joined(parts)
-        share = both.transformer_weights["words"]
-        tried = rows[draw.at] if draw.at.size < len(some) else rows
-        tried_letters = tried[:, first:]
-        tried.data *= share
-        wins = draw.best_of((tried_letters, tried), self.C)
-        if not once:
-            return self._vectorizer("both" if wins else "letters", y), None
-        if tried is rows:
-            return (both, rows) if wins else (letters, tried_letters)
-        if not wins:
-            return letters, rows[:, first:]
-        rows.data *= share
-        return both, rows
+        found, pair = (letters, joined(parts)), (rows[:, words.trie_.n_columns :], rows)
+        rows.data *= found[1].transformer_weights["words"]
+        whole = draw.at.size == len(some)
+        best = draw.best_of(pair if whole else [r[draw.at] for r in pair], self.C)
+        if once:
+            return found[best], pair[best]
+        return self._vectorizer(("letters", "both")[best], y), None
 
     # --------------------------------------------------------------- prediction
 
