@@ -17,9 +17,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.random import RandomState
 from numpy.typing import NDArray
 from scipy.special import log_softmax
+from sklearn.preprocessing import normalize
 
 from .._checks import INT32_MAX, as_indicator
 from .._parallel import stop_flag
@@ -39,6 +41,21 @@ _MOST_PAIRS = 200_000
 # A half of at least `_ENOUGH` texts decides if the log-losses differ by more than
 # `_SURE` standard errors.
 _ENOUGH, _SURE = 100, 2.0
+
+
+def compared_rows(rows: Any, n_words: int) -> tuple[Any, Any]:
+    """Rows of letters, and of words beside letters, from the two side by side.
+
+    Words of a single text are left out. Such a word says nothing about the other half,
+    and in a text that was not learned it would make the other values of the row
+    smaller: words of new texts that were not learned have no column.
+    """
+    words, letters = rows[:, :n_words], rows[:, n_words:]
+    n_having = words.getnnz(axis=0)
+    words.data[n_having[words.indices] == 1] = 0.0
+    both = sp.hstack([normalize(words), letters], format="csr")
+    both.data *= float(np.sqrt(0.5))
+    return letters, both
 
 
 class Draw(NamedTuple):
@@ -74,15 +91,11 @@ class Draw(NamedTuple):
         """
         if self.targets.n_outcomes == 1:
             return 0
-        nodes = [  # for both halves: the rows are converted once
-            NodeSolver(single(rows), self.targets, self.weight, self.halves[0])
-            for rows in pair
-        ]
+        problem = self.targets, self.weight, self.halves[0]
+        nodes = [NodeSolver(single(rows), *problem) for rows in pair]
         gain, weight, mean = np.empty(0), np.empty(0), 0.0
         for held in filter(len, self.halves):
-            for node in nodes:
-                node.held = held
-            first, second = (self.log_losses(node, C) for node in nodes)
+            first, second = (self.log_losses(node, held, C) for node in nodes)
             gain = np.append(gain, first - second)
             weight = np.append(weight, self.weight[held])
             share = weight / weight.sum()
@@ -92,9 +105,9 @@ class Draw(NamedTuple):
                 break
         return int(mean > 0)
 
-    def log_losses(self, node: NodeSolver, C: float) -> NDArray:
-        """Of each text of the fold, in nats, by a model that learns the other texts."""
-        held = node.held
+    def log_losses(self, node: NodeSolver, held: NDArray, C: float) -> NDArray:
+        """Of each held text, in nats, by a model that learns the other texts."""
+        node.held = held
         with stop_flag() as stop:
             settings = DescentSettings.of(
                 LinearClassifier(tol=0.05), "squared_hinge", C, 0.0, stop

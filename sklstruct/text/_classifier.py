@@ -32,7 +32,7 @@ from ..linear import LinearClassifier
 from ..linear._labels import check_labels
 from ..symbols import encode, object_array
 from ..taxonomy import Taxonomy
-from ._choice import Draw
+from ._choice import Draw, compared_rows
 from ._prior import with_prior, without_ngrams
 from ._reduced import ReducedMixin, equal_parts, joined
 from ._scores import text_scores
@@ -51,11 +51,7 @@ _PARTS: dict[str, tuple[Any, tuple[int, int]]] = {
     "letters": ("char_wb", (1, 4)),
     "words": ("word", (1, 2)),
 }
-_NAMED = {
-    "letters": ("letters",),
-    "words": ("words",),
-    "both": ("words", "letters"),
-}
+_NAMED = {"letters": ("letters",), "words": ("words",), "both": ("words", "letters")}
 # Up to so many bytes "auto" reads all texts for both names that are compared.
 _MOST_AT_ONCE = 1 << 24
 
@@ -276,14 +272,11 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         """ValueError for parameters that would have no effect."""
         named = isinstance(self.features, str)
         if self.ngram_range is not None and self.features not in _NAMED:
+            given = "a vectorizer: set ngram_range of the vectorizer"
             raise ValueError(
                 f"ngram_range={self.ngram_range!r} needs features to be "
                 f"{' or '.join(map(repr, _NAMED))}, got "
-                + (
-                    f"{self.features!r}"
-                    if named
-                    else "a vectorizer: set ngram_range of the vectorizer"
-                )
+                f"{repr(self.features) if named else given}"
             )
         if not named and self.min_df is not None:
             raise ValueError(
@@ -354,19 +347,16 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             if trie.n_columns == trie.spaces.size:
                 raise
             return (letters, rows) if once else (self._vectorizer("letters", n), None)
-        first, both = words.trie_.n_columns, joined(parts)
-        share = both.transformer_weights["words"]
-        tried = rows[draw.at] if draw.at.size < len(some) else rows
-        tried_letters = tried[:, first:]
-        tried.data *= share
-        wins = draw.best_of((tried_letters, tried), self.C)
+        first = words.trie_.n_columns
+        whole = draw.at.size == len(some)
+        pair = compared_rows(rows if whole else rows[draw.at], first)
+        best = draw.best_of(pair, self.C)
         if not once:
-            return self._vectorizer("both" if wins else "letters", n), None
-        if tried is rows:
-            return (both, rows) if wins else (letters, tried_letters)
-        if not wins:
+            return self._vectorizer(("letters", "both")[best], n), None
+        if not best:
             return letters, rows[:, first:]
-        rows.data *= share
+        both = joined(parts)
+        rows.data *= both.transformer_weights["words"]
         return both, rows
 
     # --------------------------------------------------------------- prediction
