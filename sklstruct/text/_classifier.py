@@ -35,6 +35,7 @@ from ._choice import MOST_TRIED, Draw
 from ._prior import with_prior, without_ngrams
 from ._reduced import ReducedMixin, equal_parts, joined
 from ._scores import text_scores
+from ._second import answer_columns, pays, second_stage
 from ._targets import (
     are_lists,
     are_several,
@@ -254,13 +255,17 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
         self.estimator_ = self._classifier().fit(rows, y, **given)
         self.features_ = features
-        self.reduced_ = None
+        self.reduced_ = self.second_ = None
         self.classes_ = self.estimator_.classes_ if names is None else names
         if self.estimator is None or isinstance(self.estimator, _OURS):
             implied = None
             if self.estimator_.multilabel_:
                 implied = self.estimator_._implied_labels(np.shape(y)[1])
-            y = y if implied is None else implied.close(as_indicator(y, "y"))
+            if implied is not None:
+                y = implied.close(as_indicator(y, "y"))
+            elif self.threshold == "f1" and pays(as_indicator(y, "y")):
+                rng = check_random_state(self.random_state)
+                self.second_ = second_stage(self._classifier(), rows, y, weight, rng)
         self.class_prior_ = label_shares(y, self.classes_, weight)
         return self
 
@@ -361,14 +366,27 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         vectorizers = list(equal_parts(self.features_).values())
         return text_scores(vectorizers, self.reduced_.weights, texts, self.n_jobs)
 
+    def _given(self, method: str, rows: Any, *args: Any, **options: Any) -> Any:
+        """The answer of a method of the last classifier for rows."""
+        if self.second_ is not None:
+            found = answer_columns(self.estimator_.predict_log_proba(rows))
+            rows = self.second_.weights.scores(found)
+        return getattr(self._last(), method)(rows, *args, **options)
+
+    def _last(self) -> Any:
+        """The classifier whose answers are those of this one."""
+        if self.second_ is None:
+            return self.estimator_
+        return self.second_.model.classifier(self.n_jobs)
+
     def _answer(self, method: str, X: Any, *args: Any, **options: Any) -> Any:
-        """The answer of a method of `estimator_` for texts, block by block."""
+        """The answer of a method of the last classifier for texts, block by block."""
         check_is_fitted(self)
-        texts, answer = as_texts(X, least=1), getattr(self.estimator_, method)
+        texts = as_texts(X, least=1)
         found = []
         for i in range(0, len(texts), _BLOCK):
             rows, empty = self._rows(texts[i : i + _BLOCK])
-            given = answer(rows, *args, **options)
+            given = self._given(method, rows, *args, **options)
             found.append(with_prior(self, method, given, empty))
         if isinstance(found[0], tuple):
             return tuple(np.concatenate(parts) for parts in zip(*found))
@@ -549,9 +567,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         empty = without_ngrams(self.features_, rows)
         if self.reduced_ is not None:
             rows = self.reduced_.weights.scores(rows)
-        log_proba = with_prior(
-            self, "predict_log_proba", self.estimator_.predict_log_proba(rows), empty
-        )
+        log_proba = self._given("predict_log_proba", rows)
+        log_proba = with_prior(self, "predict_log_proba", log_proba, empty)
         if label is None:
             code = int(log_proba[0].argmax())
         else:

@@ -30,7 +30,7 @@ def without_ngrams(features: Any, rows: Any) -> NDArray:
 
 
 def with_prior(model: Any, method: str, found: Any, empty: NDArray) -> Any:
-    """Answers of a method of `estimator_`, those of empty rows by the prior."""
+    """Answers of a method of a TextClassifier, those of empty rows by the prior."""
     if method == "decision_function" or not empty.any():
         return found
     proba = model.class_prior_[None]
@@ -44,7 +44,7 @@ def with_prior(model: Any, method: str, found: Any, empty: NDArray) -> Any:
         return _replaced(labels, prior[0], empty), _replaced(given, prior[1], empty)
     if method == "predict":
         several = found.ndim == 2
-        least = getattr(model.estimator_, "threshold_", 0.5)
+        least = getattr(model._last(), "threshold_", 0.5)
         row = proba > least if several else model.classes_[order[:, 0]]
     else:
         row = proba if method == "predict_proba" else log_proba
