@@ -44,7 +44,9 @@ def with_prior(model: Any, method: str, found: Any, empty: NDArray) -> Any:
         return _replaced(labels, prior[0], empty), _replaced(given, prior[1], empty)
     if method == "predict":
         several = found.ndim == 2
-        least = getattr(model._last(), "threshold_", 0.5)
+        least = getattr(model.estimator_, "threshold_", 0.5)
+        if model.second_ is not None:
+            least = model.second_.model.threshold
         row = proba > least if several else model.classes_[order[:, 0]]
     else:
         row = proba if method == "predict_proba" else log_proba

@@ -110,7 +110,8 @@ def matrix_route(reduced, texts):
         model, second, _ = reduced.second_
         X = _second.answer_columns(np.log(P)).toarray()
         Z = X @ second.sparse().T.toarray() + second.bias
-        P = model.classifier(None).predict_proba(Z.astype(np.float32))
+        P = P + model.classifier(None).predict_proba(Z.astype(np.float32))
+        P /= 2
     names = reduced.features_.get_feature_names_out()
     is_space = np.array([name.split("__", 1)[-1].isspace() for name in names])
     P[rows[:, ~is_space].getnnz(axis=1) == 0] = reduced.class_prior_
