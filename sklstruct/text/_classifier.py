@@ -108,8 +108,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
     threshold : float or "f1", default=0.5
         With several labels per text, labels of a larger probability are predicted; in
-        (0, 1). "f1": the model, and the threshold on a fold, of largest micro-averaged
-        F1; the log-loss is larger than with a number. Only for the default estimator.
+        (0, 1). "f1": the threshold of largest micro-averaged F1 on texts that were not
+        learned. Only for the default estimator.
 
     n_jobs : int, default=None
         Threads over texts, and over nodes of the default estimator. None is 1 unless in
