@@ -211,13 +211,13 @@ class ReducedMixin:
         """
 
         def make(header: Any, arrays: Any) -> Any:
-            parameters, vectorizers, *parts, names, prior, second = model_of(
-                header, arrays
+            parameters, vectorizers, model, weights, part, names, prior, second = (
+                model_of(header, arrays)
             )
             found = cls(**parameters)
             found.features_, found.classes_ = joined(vectorizers), names
             found.class_prior_, found.second_ = prior, None
-            found = found._with(Reduced(*parts))
+            found = found._with(Reduced(model, weights, part))
             if second is not None:
                 found.second_ = Reduced(*second)
             for stage in found.reduced_, found.second_:

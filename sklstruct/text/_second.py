@@ -131,8 +131,8 @@ def answer_of(
     if method == "predict":
         kind = stage.model.columns
         assert kind is not None
-        found = np.nonzero(proba[:, kind.known] > stage.model.threshold)
-        return kind.indicator(*found, proba.shape[0])
+        text, code = np.nonzero(proba[:, kind.known] > stage.model.threshold)
+        return kind.indicator(text, code, proba.shape[0])
     if method == "predict_proba":
         return proba
     with np.errstate(divide="ignore"):
