@@ -25,7 +25,10 @@ from ._scores import ByteWeights
 from ._texts import ERRORS
 from ._vectorizer import NgramVectorizer, idf_of
 
-TEXT_MODEL = Container(b"sklstruct texts\n", 2, "a text classifier")
+TEXT_MODEL = Container(b"sklstruct texts\n", 3, "a text classifier")
+
+# The arrays of `ByteWeights`.
+_OF_WEIGHTS = "scale", "count", "gap", "weight", "bias"
 
 
 def _narrow(numbers: Any) -> NDArray:
@@ -135,6 +138,7 @@ def write_model(
     weight_threshold: float,
     names: NDArray,
     prior: NDArray,
+    second: tuple[ScoreModel, ByteWeights, float] | None,
 ) -> Callable[[Any], None]:
     """A function that writes a model to a file. names: the labels; prior: shares."""
     arrays: dict[str, NDArray] = {}
@@ -157,23 +161,37 @@ def write_model(
         "n_leaves": model.n_leaves,
         "threshold": model.threshold,
         "y": None,
+        "second": None,
     }
     if model.columns is not None:
         columns = model.columns
         header["y"] = [columns.n_labels, columns.dtype.str, columns.is_sparse]
         arrays["known"] = _narrow(columns.known)
+    if second is not None:
+        last, last_weights, _ = second
+        header["second"] = {"loss": last.loss, "threshold": last.threshold}
+        arrays["second numbers"] = last.numbers.ravel()
+        _put_weights("second ", last_weights, arrays)
+    _put_weights("", weights, arrays)
     arrays |= {
-        "scale": weights.scale,
-        "count": _narrow(weights.count),
-        "gap": weights.gap,
-        "weight": weights.weight,
-        "bias": weights.bias,
         "prior": prior,
         "parent": _narrow(np.concatenate([tree.parent + 1 for tree in trees])),
         "leaf": _narrow(np.concatenate([tree.leaf_of_class for tree in trees])),
         "numbers": model.numbers.ravel(),
     }
     return TEXT_MODEL.writer(header, arrays)
+
+
+def _put_weights(prefix: str, weights: ByteWeights, arrays: dict) -> None:
+    for name in _OF_WEIGHTS:
+        array = getattr(weights, name)
+        arrays[prefix + name] = _narrow(array) if name == "count" else array
+
+
+def _weights(prefix: str, n_columns: int, arrays: dict) -> ByteWeights:
+    weights = ByteWeights(*(arrays[prefix + name] for name in _OF_WEIGHTS))
+    check_length(f"{prefix}count", weights.count, n_columns, "one per column")
+    return weights
 
 
 def _name(name: Any) -> str | None:
@@ -188,6 +206,7 @@ Parts = tuple[
     float,
     NDArray,
     NDArray,
+    tuple[ScoreModel, ByteWeights, float] | None,
 ]
 
 
@@ -197,11 +216,8 @@ def model_of(header: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
         name: _vectorizer(i, one, arrays)
         for i, (name, one) in enumerate(header["features"].items())
     }
-    weights = ByteWeights(
-        *(arrays[n] for n in ("scale", "count", "gap", "weight", "bias"))
-    )
     n_columns = sum(one.trie_.n_columns for one in vectorizers.values())
-    check_length("count", weights.count, n_columns, "one per column")
+    weights = _weights("", n_columns, arrays)
     names = labels_of("labels", header["labels"], arrays, ERRORS)
     prior = arrays["prior"].astype(np.float64)
     check_length("prior", prior, names.size, "one per label")
@@ -245,6 +261,16 @@ def model_of(header: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
         n_leaves,
         threshold,
     )
+    second = header["second"]
+    if second is not None:
+        last = float(second["threshold"])
+        if columns is None or not 0 < last < 1:
+            raise ValueError("a second stage needs several labels and a threshold")
+        of_second = ScoreModel(
+            [Taxonomy.flat(classes)], model.classes, columns, second["loss"],
+            arrays["second numbers"].reshape(1, -1).copy(), 1, last,
+        )  # fmt: skip
+        second = of_second, _weights("second ", 2 * names.size, arrays), 0.0
     part = float(header["weight_threshold"])
     parameters = _restored(header["parameters"])
-    return parameters, vectorizers, model, weights, part, names, prior
+    return parameters, vectorizers, model, weights, part, names, prior, second

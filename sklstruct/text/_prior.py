@@ -30,7 +30,7 @@ def without_ngrams(features: Any, rows: Any) -> NDArray:
 
 
 def with_prior(model: Any, method: str, found: Any, empty: NDArray) -> Any:
-    """Answers of a method of `estimator_`, those of empty rows by the prior."""
+    """Answers of a method of a TextClassifier, those of empty rows by the prior."""
     if method == "decision_function" or not empty.any():
         return found
     proba = model.class_prior_[None]
@@ -45,6 +45,8 @@ def with_prior(model: Any, method: str, found: Any, empty: NDArray) -> Any:
     if method == "predict":
         several = found.ndim == 2
         least = getattr(model.estimator_, "threshold_", 0.5)
+        if model.second_ is not None:
+            least = model.second_.model.threshold
         row = proba > least if several else model.classes_[order[:, 0]]
     else:
         row = proba if method == "predict_proba" else log_proba

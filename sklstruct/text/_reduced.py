@@ -69,10 +69,11 @@ class Reduced(NamedTuple):
 class ReducedMixin:
     """`reduce`, `save` and `load` of a `TextClassifier`.
 
-    reduced_: None in a model that is not reduced.
+    reduced_, second_: None in a model that is not reduced, or has no second stage.
     """
 
     reduced_: Reduced | None
+    second_: Reduced | None
     features_: Any
     estimator_: Any
     classes_: NDArray
@@ -179,6 +180,7 @@ class ReducedMixin:
             *model.reduced_,
             model.classes_,
             model.class_prior_,
+            model.second_,
         )
         with open_write(path_or_file) as file:
             store(file)
@@ -209,16 +211,19 @@ class ReducedMixin:
         """
 
         def make(header: Any, arrays: Any) -> Any:
-            parameters, vectorizers, model, weights, part, names, prior = model_of(
-                header, arrays
+            parameters, vectorizers, model, weights, part, names, prior, second = (
+                model_of(header, arrays)
             )
-            reduced = Reduced(model, weights, part)
             found = cls(**parameters)
             found.features_, found.classes_ = joined(vectorizers), names
-            found.class_prior_ = prior
-            found = found._with(reduced)
-            n_scores = found.estimator_.n_features_in_
-            check_length("bias", reduced.weights.bias, n_scores, "one per score")
+            found.class_prior_, found.second_ = prior, None
+            found = found._with(Reduced(model, weights, part))
+            if second is not None:
+                found.second_ = Reduced(*second)
+            for stage in found.reduced_, found.second_:
+                if stage is not None:
+                    n_scores = stage.model.classifier(None).n_features_in_
+                    check_length("bias", stage.weights.bias, n_scores, "one per score")
             return found
 
         with open_read(path_or_file) as (file, label):

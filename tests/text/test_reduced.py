@@ -4,6 +4,7 @@ import io
 import pickle
 import random
 import re
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from sklstruct import HierarchicalClassifier, LinearClassifier
 from sklstruct.exchange._container import HEAD
-from sklstruct.text import NgramVectorizer, TextClassifier, _scores, _texts
+from sklstruct.text import NgramVectorizer, TextClassifier, _scores, _second, _texts
 from sklstruct.text._file import TEXT_MODEL
 from sklstruct.text._scores import ByteWeights
 
@@ -60,6 +61,7 @@ MODELS = {
     ),
     "several": (TextClassifier("words", threshold="f1"), NAMES),
     "several, a tree": (TextClassifier("both", taxonomy=[[0, 1], [2, 3]]), NAMES),
+    "several, two stages": (TextClassifier("words", threshold="f1"), NAMES),
     "several, flat": (TextClassifier("letters", estimator=linear()), NAMES),
     "several, one of all texts": (TextClassifier("words"), ALL),
     "several, numbers": (
@@ -93,7 +95,9 @@ MODELS = {
 def fitted(name):
     model, y = MODELS[name]
     model = model.set_params(random_state=0)
-    return model.fit(TEXTS, y)
+    most = 1 if name == "several, two stages" else _second.FEWEST_TEXTS
+    with mock.patch.object(_second, "FEWEST_TEXTS", most):
+        return model.fit(TEXTS, y)
 
 
 def matrix_route(reduced, texts):
@@ -102,6 +106,12 @@ def matrix_route(reduced, texts):
     weights = reduced.reduced_.weights
     Z = rows @ weights.sparse().T.toarray().astype(np.float64) + weights.bias
     P = reduced.estimator_.predict_proba(Z.astype(np.float32))
+    if reduced.second_ is not None:
+        model, second, _ = reduced.second_
+        X = _second.answer_columns(np.log(P)).toarray()
+        Z = X @ second.sparse().T.toarray() + second.bias
+        P = P + model.classifier(None).predict_proba(Z.astype(np.float32))
+        P /= 2
     names = reduced.features_.get_feature_names_out()
     is_space = np.array([name.split("__", 1)[-1].isspace() for name in names])
     P[rows[:, ~is_space].getnnz(axis=1) == 0] = reduced.class_prior_
@@ -318,7 +328,9 @@ def written(name):
     return TEXT_MODEL.read(file, "m", lambda header, arrays: (header, arrays))
 
 
-@pytest.mark.parametrize("name", ["both", "several, a tree", "counts of given words"])
+@pytest.mark.parametrize(
+    "name", ["both", "several, two stages", "counts of given words"]
+)
 def test_no_array_leads_out_of_the_others(name):
     """Files with right hashes whose arrays were changed answer, or are refused."""
     header, arrays = written(name)

@@ -1,0 +1,142 @@
+"""The second stage for several labels per text: labels from the answers for all labels.
+
+Whether a text has a label depends on its other labels, which the binary problems of the
+labels do not see. A second linear classifier learns each label from the answers of the
+first classifier for all labels (stacking; Godbole & Sarawagi, PAKDD 2004). The answers
+for texts that a classifier has learned are too certain. So the second one learns from
+those of classifiers that had not learned the text, of `_FOLDS` folds. The probabilities
+are the mean of both: the second one alone is worse where few training texts resemble
+the new ones.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.random import RandomState
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from .._checks import INT32_MAX, as_indicator
+from .._parallel import row_blocks, rows_per_block
+from ..hierarchical._label_fold import choose_threshold
+from ..hierarchical._score_model import ScoreModel
+from ..linear import LinearClassifier
+from ..linear._targets import Targets
+from ._reduced import Reduced
+
+_FOLDS = 3
+
+# Tolerance of the fits without a fold, whose answers need not be exact.
+_ROUGH = 0.1
+
+# The second stage loses where labels have few texts: 12 to 15 for each label were too
+# few, 130 enough. More labels than `_MOST_LABELS` have too many pairs of labels: the
+# weights are a dense matrix.
+FEWEST_TEXTS, _FEWEST_EACH = 1000, 50
+_MOST_LABELS = 1000
+
+# The inverse of the regularisation strength, for columns that are near 1 for a label
+# that is there.
+_C = 0.1
+
+# Log-odds of at most -`_NEAR`, and probabilities of at most `_LEAST`, are columns of 0.
+# Larger log-odds than `_SURE` are as sure as `_SURE`.
+_NEAR, _SURE, _LEAST = 4.0, 20.0, 0.02
+
+
+def answer_columns(log_proba: NDArray) -> sp.csr_matrix:
+    """Two columns for each label, from log P: max(0, 1 + log-odds / 4), and P.
+
+    Both are 0 for most labels. A linear function of the log-odds alone is a linear
+    function of the row, which the first classifier could have learned.
+    """
+    with np.errstate(divide="ignore"):
+        odds = np.minimum(log_proba - np.log(-np.expm1(log_proba)), _SURE)
+    proba = np.exp(log_proba)
+    columns = np.maximum(1 + odds / _NEAR, 0), np.where(proba > _LEAST, proba, 0)
+    return sp.csr_matrix(np.hstack(columns), dtype=np.float32)
+
+
+def pays(Y: sp.csr_matrix) -> bool:
+    """Whether there are enough texts of each label, and not too many labels."""
+    n_texts, n_labels = int(np.count_nonzero(np.diff(Y.indptr))), Y.shape[1]
+    enough = n_texts >= FEWEST_TEXTS and Y.nnz >= _FEWEST_EACH * n_labels
+    return enough and n_labels <= _MOST_LABELS
+
+
+def second_stage(
+    estimator: Any, rows: Any, y: Any, weight: NDArray, rng: RandomState
+) -> Reduced:
+    """The second classifier: weights of 8 bits for `answer_columns`.
+
+    estimator: the first classifier, fitted to all rows.
+    """
+    n, Y = weight.size, as_indicator(y, "y")
+    rough = clone(estimator).set_params(estimator__tol=_ROUGH, threshold=0.5)
+    fold, parts = rng.permutation(n) % _FOLDS, []
+    last = LinearClassifier("squared_hinge", C=_C, n_jobs=rough.n_jobs)
+    last.set_params(random_state=rng.randint(INT32_MAX))
+
+    def fitted(part):
+        model = last.fit(columns[part], Y[part], sample_weight=weight[part])
+        return Reduced.of(*ScoreModel.of(model), 0.0)
+
+    with warnings.catch_warnings():
+        # of rare labels, about which the fit of all texts has warned, and of columns of
+        # several lengths
+        warnings.simplefilter("ignore")
+        for k in range(_FOLDS):
+            learned, held = fold != k, rows[fold == k]
+            model = clone(rough).fit(
+                rows[learned], Y[learned], sample_weight=weight[learned]
+            )
+            for part in row_blocks(held.shape[0], rows_per_block(4 * Y.shape[1])):
+                parts.append(answer_columns(model.predict_log_proba(held[part])))
+        place = np.argsort(np.argsort(fold, kind="stable"))
+        columns = sp.vstack(parts, format="csr")[place]
+        # the threshold of probabilities of texts that neither classifier has learned
+        out, without = np.flatnonzero(fold == 0), fitted(np.flatnonzero(fold))
+        stage = fitted(np.arange(n))
+
+    def rows_of(part):
+        held = columns[out[part]]
+        first = held[:, Y.shape[1] :].toarray()
+        with np.errstate(divide="ignore"):
+            return np.log(mean_proba(without, held, first, rough.n_jobs))
+
+    threshold = choose_threshold(rows_of, Targets.of_indicator(Y[out]), weight[out])
+    kind = estimator.label_columns_  # answers are of the kind of y
+    model = stage.model._replace(threshold=threshold, columns=kind)
+    return stage._replace(model=model)
+
+
+def mean_proba(
+    stage: Reduced, columns: sp.csr_matrix, first: NDArray, n_jobs: int | None
+) -> NDArray:
+    """The mean of the probabilities of both classifiers."""
+    scores = stage.weights.scores(columns)
+    return (first + stage.model.classifier(n_jobs).predict_proba(scores)) / 2
+
+
+def answer_of(
+    stage: Reduced, method: str, log_proba: NDArray, n_jobs: int | None
+) -> Any:
+    """The answer of a method of a classifier, from log P of the first classifier."""
+    columns = answer_columns(log_proba)
+    proba = mean_proba(stage, columns, np.exp(log_proba), n_jobs)
+    if method == "predict":
+        kind = stage.model.columns
+        assert kind is not None
+        text, code = np.nonzero(proba[:, kind.known] > stage.model.threshold)
+        return kind.indicator(text, code, proba.shape[0])
+    if method == "predict_proba":
+        return proba
+    with np.errstate(divide="ignore"):
+        log_mean = np.log(proba)
+        if method == "predict_log_proba":
+            return log_mean
+        return np.nan_to_num(log_mean - np.log1p(-proba))
