@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.pipeline import FeatureUnion
+from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -353,13 +354,16 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         first, both = words.trie_.n_columns, joined(parts)
         share = both.transformer_weights["words"]
         tried = rows[draw.at] if draw.at.size < len(some) else rows
-        tried_letters = tried[:, first:]
-        tried.data *= share
-        wins = draw.best_of((tried_letters, tried), self.C)
+        # A word of one text says nothing about the other half, and would make the
+        # remaining values of its row smaller than those of a new text.
+        tried_words, tried_letters = tried[:, :first], tried[:, first:]
+        n_having = tried_words.getnnz(axis=0)
+        tried_words.data[n_having[tried_words.indices] == 1] = 0.0
+        pair = [normalize(tried_words), tried_letters]
+        tried_both = sp.hstack(pair, format="csr") * share
+        wins = draw.best_of((tried_letters, tried_both), self.C)
         if not once:
             return self._vectorizer("both" if wins else "letters", n), None
-        if tried is rows:
-            return (both, rows) if wins else (letters, tried_letters)
         if not wins:
             return letters, rows[:, first:]
         rows.data *= share
