@@ -70,6 +70,18 @@ def test_probabilities_are_those_of_the_parts(features):
     np.testing.assert_allclose(log_proba, every[:, :2])
 
 
+def without_words_of_one_text(rows, features):
+    """The rows that "auto" compares: the words have the same length as before."""
+    X = rows.toarray()
+    names = features.get_feature_names_out()
+    words = X[:, np.char.startswith(names.astype(str), "words__")]
+    words *= (words > 0).sum(axis=0) > 1
+    length = np.linalg.norm(words, axis=1, keepdims=True)
+    words /= np.where(length > 0, length, 1) * np.sqrt(2)
+    X[:, : words.shape[1]] = words
+    return sp.csr_matrix(X)
+
+
 @pytest.mark.parametrize(
     "most, at_once", [(20_000, True), (150, True), (150, False), (90, False)]
 )
@@ -101,6 +113,8 @@ def test_auto_has_the_smaller_loss_of_texts_that_it_has_not_learned(
         read = (TEXTS, y) if at_once else (texts, mine)
         rows = TextClassifier(name, random_state=0).fit(*read).features_
         pair.append(rows.transform(texts))
+        if name == "both":
+            pair[-1] = without_words_of_one_text(pair[-1], rows)
         node = NodeSolver(single(pair[-1]), draw.targets, draw.weight, draw.halves[0])
         found = [draw.log_losses(node, held, 2.0) for held in draw.halves]
         for held, found_here in zip(draw.halves, found):
@@ -170,7 +184,9 @@ def test_auto_reads_each_text_once(wins, n_texts, n_tried, monkeypatch):
     for name, rows in zip(("letters", "both"), tried):
         named = TextClassifier(name, random_state=0).fit(texts, labels)
         expected = named.features_.transform(texts)[at]
-        assert (rows != expected).nnz == 0
+        if name == "both":
+            expected = without_words_of_one_text(expected, named.features_)
+        np.testing.assert_allclose(rows.toarray(), expected.toarray(), rtol=1e-6)
         if name == ("letters", "both")[wins]:
             np.testing.assert_array_equal(
                 model.predict_proba(NEW), named.predict_proba(NEW)
