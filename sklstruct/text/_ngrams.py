@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from .._checks import INT32_MAX, CheckedState, as_ids, check_ids
 from .._lazy import stored
 from .._parallel import ThreadMap, stop_flag
-from ._letters_fast import FULL, N_IDS, N_OUT
+from ._letters_fast import FULL, N_IDS
 from ._ngrams_fast import (
     BINARY,
     COUNTED,
@@ -62,29 +62,24 @@ class Found(NamedTuple):
     @classmethod
     def room(cls, read: Symbols, reader: Reader) -> Found:
         """Empty arrays with room for all n-grams."""
-        n_lengths = reader.longest - reader.shortest + 1
-        if n_lengths > _MANY_LENGTHS:
-            longest = int(np.diff(read.segment_ends, prepend=0).max(initial=0))
-            n_lengths = min(n_lengths, longest)
-        ids = np.empty(read.symbols.size * n_lengths + 1, np.int32)
+        n = reader.longest - reader.shortest + 1
+        if n > _MANY_LENGTHS:
+            n = min(n, int(np.diff(read.segment_ends, prepend=0).max(initial=0)))
+        ids = np.empty(read.symbols.size * n + 1, np.int32)
         ends = np.zeros(read.segment_ends.size + 1, np.int64)
         return cls(ids, ends, read.numbers, read.text_ends)
-
-    def trimmed(self) -> Found:
-        """The unused memory is freed, because the n-grams may be kept."""
-        self.ids.resize(int(self.ends[-1]), refcheck=False)
-        return self
 
     def take(self, mark: np.ndarray) -> Found:
         """The marks of the nodes instead of the nodes; those below 0 are left out."""
         take_marks(self.ids, self.ends, mark)
-        return self.trimmed()
+        self.ids.resize(int(self.ends[-1]), refcheck=False)
+        return self
 
 
 class _Learner:
     """The trie of the n-grams of some blocks of texts, while it grows."""
 
-    def __init__(self, reader: Reader, totals: bool, n_bytes: int = 0) -> None:
+    def __init__(self, reader: Reader, totals: bool, n_bytes: int) -> None:
         words = reader.words
         if words is not None:  # the stop words; each learner learns its own words
             words = Words(words.letters, words.ends, words.n_stop)
@@ -109,16 +104,13 @@ class _Learner:
                 break
             read = self.reader.read(texts[part], learn=True)
             found = Found.room(read, self.reader)
-            self._enter(
-                lambda state: find_ngrams(
-                    *read[:2], *self.reader.lengths, True, self.table, self.roots,
-                    *self.nodes[:2], *found[:2], state, stop,
-                ),
-                N_TOGETHER * min(self.reader.longest, max(1, read.symbols.size)),
-            )  # fmt: skip
+            given = *read[:2], *self.reader.lengths, True, *found[:2]
+            most = N_TOGETHER * min(self.reader.longest, max(1, read.symbols.size))
+            self._enter(find_ngrams, most, given, stop)
             count_texts(*found, part.start + 1, *self.nodes[2:])
             if keep:
-                self.found.append(found.trimmed())
+                found.ids.resize(int(found.ends[-1]), refcheck=False)
+                self.found.append(found)
         return self
 
     def merge(self, other: _Learner, stop: Any) -> None:
@@ -130,22 +122,18 @@ class _Learner:
             number = np.append(np.uint32(0), self.reader.words.add(letters, ends[1:]))
             symbol = number[symbol]
         here = np.zeros_like(parent)
-        self._enter(
-            lambda state: merge_nodes(
-                parent, symbol, n_texts, totals, here, self.table, self.roots,
-                *self.nodes, state, stop,
-            ),
-            1,
-        )  # fmt: skip
+        self._enter(merge_nodes, 1, (parent, symbol, here), stop)
+        self.nodes[2][here, 1] += n_texts
+        self.nodes[3][here[: totals.size]] += totals
         self.found += [found.take(here) for found in other.found]
 
     @property
-    def counts(self) -> tuple[np.ndarray, ...]:
+    def counts(self) -> Any:
         """By node: parent, symbol, number of texts, occurrences."""
         parent, symbol, seen, totals = (a[: self.n_nodes] for a in self.nodes)
         return parent, symbol, np.ascontiguousarray(seen[:, 1]), totals
 
-    def _enter(self, kernel: Callable[[np.ndarray], int], most: int) -> None:
+    def _enter(self, kernel: Any, most: int, given: tuple, stop: Any) -> None:
         """Call a kernel that adds nodes, with room for at least `most` of them."""
         words = self.reader.words
         if words is not None and words.n_words >= len(self.roots):
@@ -153,7 +141,9 @@ class _Learner:
             self.roots = np.concatenate([self.roots, np.zeros((more, 2), np.uint64)])
         state = np.zeros(5, dtype=np.int64)
         state[N_IDS] = self.n_nodes
-        while kernel(state) == FULL:
+        while (
+            kernel(*given, self.table, self.roots, *self.nodes[:2], state, stop) == FULL
+        ):
             if state[N_IDS] + most > INT32_MAX:
                 raise ValueError(
                     f"X has more than {INT32_MAX} different n-grams; use a smaller "
@@ -206,7 +196,8 @@ class CountedNgrams(NamedTuple):
                 learners[i] = learner  # what is merged is freed
         words = learner.reader.words
         rank = np.empty(0, np.uint32) if words is None else words.ranks()
-        return cls(learner.reader, *learner.counts, learner.found, rank)
+        counts: tuple = (*learner.counts, learner.found, rank)
+        return cls(learner.reader, *counts)
 
     def sorted_nodes(self, keep: np.ndarray) -> np.ndarray:
         """The nodes of a mask, sorted by their n-grams as strings."""
@@ -394,7 +385,7 @@ class NgramTrie(CheckedState):
         read = reader.read(texts)
         found = Found.room(read, reader)
         find_ngrams(
-            *read[:2], *reader.lengths, False, *self.tables, *_NO_NODES, *found[:2],
+            *read[:2], *reader.lengths, False, *found[:2], *self.tables, *_NO_NODES,
             np.zeros(5, np.int64), stop,
         )  # fmt: skip
         return found

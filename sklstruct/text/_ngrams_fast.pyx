@@ -102,8 +102,8 @@ def enter_nodes(const int32_t[::1] parent, const uint32_t[::1] symbol,
 
 def find_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
                 int64_t shortest, int64_t longest, bint padded, bint learn,
-                uint64_t[:, ::1] table, uint64_t[:, ::1] roots, int32_t[::1] parent,
-                uint32_t[::1] symbol, int32_t[::1] found, int64_t[::1] found_ends,
+                int32_t[::1] found, int64_t[::1] found_ends, uint64_t[:, ::1] table,
+                uint64_t[:, ::1] roots, int32_t[::1] parent, uint32_t[::1] symbol,
                 int64_t[::1] state, int32_t[::1] stop):
     """The marks of the n-grams of segments, which are added to the trie if `learn`.
 
@@ -155,7 +155,7 @@ def find_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
                     d = begin + i + j + TOGETHER
                     if not padded and d < symbols.shape[0]:
                         c = symbols[d - TOGETHER // 2]
-                        if c < n_roots:
+                        if longest > 1 and c < n_roots:
                             key[0] = key_of(first[c].id, symbols[d - TOGETHER // 2 + 1])
                             prefetch(slots + (mixed(key[0]) & mask), sizeof(Slot))
                         c = symbols[d]
@@ -244,12 +244,10 @@ def take_marks(int32_t[::1] found, int64_t[::1] found_ends, const int32_t[::1] m
 
 
 def merge_nodes(const int32_t[::1] parent, const uint32_t[::1] symbol,
-                const int32_t[::1] n_texts, const int64_t[::1] totals,
                 int32_t[::1] here, uint64_t[:, ::1] table, uint64_t[:, ::1] roots,
-                int32_t[::1] own_parent, uint32_t[::1] own_symbol,
-                int32_t[:, ::1] own_seen, int64_t[::1] own_totals, int64_t[::1] state,
+                int32_t[::1] own_parent, uint32_t[::1] own_symbol, int64_t[::1] state,
                 int32_t[::1] stop):
-    """Add the nodes of a trie, and their counts, to those of `count_texts`.
+    """Add the nodes of a trie to those of `find_ngrams`.
 
     here : (n_nodes,) zeros at the first call; the node of the other trie for each node.
     """
@@ -278,9 +276,6 @@ def merge_nodes(const int32_t[::1] parent, const uint32_t[::1] symbol,
                 slot.id = slot.mark = <int32_t> n_nodes
                 n_nodes += 1
             here[v] = slot.id
-            own_seen[slot.id, 1] += n_texts[v]
-            if totals.shape[0] > 0:
-                own_totals[slot.id] += totals[v]
             v += 1
     propagate()
     state[AT], state[IDS] = v - 1, n_nodes
@@ -363,6 +358,7 @@ def fill_rows(const int32_t[::1] found, const int64_t[::1] found_ends,
     cdef int64_t i = 0, s, k = 0, d, start
     cdef Py_ssize_t t = 0, a, b
     cdef int32_t c, base, n
+    cdef int _first
     cdef uint64_t high, middle, low
     cdef double x, total
     cdef int64_t last = found_ends[found_ends.shape[0] - 1]
@@ -404,15 +400,10 @@ def fill_rows(const int32_t[::1] found, const int64_t[::1] found_ends,
                         low = bits[base >> 6]
                         bits[base >> 6] = 0
                         # Most often there are one to three, which need no branch.
-                        indices[k] = base + lowest(low)
-                        low &= low - 1
-                        k += 1
-                        indices[k] = base + lowest(low | LAST)
-                        k += low != 0
-                        low &= low - 1
-                        indices[k] = base + lowest(low | LAST)
-                        k += low != 0
-                        low &= low - 1
+                        for _first in range(3):
+                            indices[k] = base + lowest(low | LAST)
+                            k += low != 0
+                            low &= low - 1
                         while low:
                             indices[k] = base + lowest(low)
                             low &= low - 1

@@ -14,10 +14,10 @@ from .._lazy import stored
 from ..symbols import pack_strings, unpack_strings
 from ._arrow_fast import gather
 from ._letters_fast import (
+    ANY,
     FULL,
     N_IDS,
     N_OUT,
-    ANY,
     RUN,
     SPACE,
     WORD,
@@ -114,16 +114,6 @@ class Words(CheckedState):
         letters, ends = pack_strings([*stop_words, *words], ERRORS)
         return cls(letters, np.append(0, ends), len(stop_words))
 
-    @classmethod
-    def empty(cls, n_bytes: int) -> Words:
-        """No word, with room for those of a text of so many bytes."""
-        words = cls(np.empty(0, np.uint8), np.zeros(1, np.int64), 0)
-        n = n_bytes // 16 + 16
-        words.known = [
-            table_of(n), np.empty(n_bytes // 2, np.uint8), np.zeros(n, np.int64),
-        ]  # fmt: skip
-        return words
-
     def _check_arrays(self) -> None:
         self.letters = as_ids("letters", self.letters, 1, np.uint8)
         self.ends = as_ids("ends", self.ends, 1, np.int64)
@@ -202,23 +192,14 @@ class Words(CheckedState):
 
     def add(self, text: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """The numbers of words in UTF-8, which are learned."""
-        return self._number(text, ends, _SAME, ANY, 1, 0, True)[0]
+        return self.number(text, ends, _SAME, True, ANY)[0]
 
-    def number(
-        self, text: np.ndarray, ends: np.ndarray, lower: np.ndarray, learn: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of the words of texts, and the end of each text among them."""
-        return self._number(
-            text, ends, lower, WORD, _SHORTEST_WORD, self.n_stop, learn
-        )
+    def number(self, text, ends, lower, learn, kind=WORD):
+        """The numbers of the words of texts, and the end of each text among them.
 
-    def number_runs(
-        self, text: np.ndarray, ends: np.ndarray, lower: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """As `number`, of all that stands between spaces, which is learned."""
-        return self._number(text, ends, lower, RUN, 1, 0, True)
-
-    def _number(self, text, ends, lower, kind, shortest, n_stop, learn):
+        kind: WORD leaves out stop words and words of one letter.
+        """
+        shortest, n_stop = (_SHORTEST_WORD, self.n_stop) if kind == WORD else (1, 0)
         out = np.empty(text.size // shortest + 1, dtype=np.uint32)
         out_ends = np.empty_like(ends)
         longest = int(np.diff(ends, prepend=0).max(initial=0))
@@ -272,7 +253,7 @@ class Reader(NamedTuple):
 
     @property
     def lengths(self) -> tuple[int, int, bool]:
-        """Shortest and longest n-gram, and whether shorter segments count as a whole."""
+        """Shortest, longest; whether shorter segments count as a whole."""
         return self.shortest, self.longest, self.padded
 
     def read(self, texts: Texts, learn: bool = False) -> Symbols:
@@ -283,14 +264,15 @@ class Reader(NamedTuple):
         if not self.padded or text.size < _FEW:
             return Symbols(*_letters(text, ends, lower, self.padded))
         # What stands between spaces is read once in all texts.
-        words = Words.empty(text.size)
-        numbers, text_ends = words.number_runs(text, ends, lower)
+        words, n = Words.of(()), 16 + (text.size >> 4)
+        words.known = [table_of(n), np.empty(n << 3, np.uint8), np.zeros(n, np.int64)]
+        numbers, text_ends = words.number(text, ends, lower, True, RUN)
         letters, ends = words.learned
-        symbols, segments, _, _ = _letters(letters, ends[1:], _SAME, True)
+        symbols, segments, *_ = _letters(letters, ends[1:], _SAME)
         return Symbols(symbols, segments, numbers, text_ends)
 
 
-def _letters(text: np.ndarray, ends: np.ndarray, lower: np.ndarray, padded: bool):
+def _letters(text, ends, lower, padded=True):
     """The letters of texts; padded: each run without spaces is a segment."""
     symbols = np.empty((3 if padded else 1) * text.size, np.uint32)
     segments = np.empty(text.size if padded else ends.size, np.int64)

@@ -11,7 +11,7 @@ from .._checks import INT32_MAX
 from ..symbols import is_missing, plain_list, unpack_strings
 from ._arrow_fast import ArrowStrings, gather, string_places
 
-# Bytes that are read at a time: words are repeated in a block, and its arrays are small.
+# Bytes that are read at a time: many words are repeated, and the arrays are small.
 _BLOCK = 1 << 18
 
 # Texts may hold lone surrogates, and so may their words, n-grams and labels.

@@ -552,7 +552,7 @@ def test_a_thread_that_learns_ends_at_the_flag():
     reader, texts = Reader("char", 1, 2, True, None), as_texts(TEXTS)
     parts = [slice(i, i + 1) for i in range(len(TEXTS))]
     for stop, n in ((0, len(TEXTS)), (1, 0)):
-        learner = _ngrams._Learner(reader, False)
+        learner = _ngrams._Learner(reader, False, 0)
         learner.learn(texts, parts, True, np.array([stop], np.int32))
         assert len(learner.found) == n
 
