@@ -194,7 +194,14 @@ class Words(CheckedState):
         """The numbers of words in UTF-8, which are learned."""
         return self.number(text, ends, _SAME, True, ANY)[0]
 
-    def number(self, text, ends, lower, learn, kind=WORD):
+    def number(
+        self,
+        text: np.ndarray,
+        ends: np.ndarray,
+        lower: np.ndarray,
+        learn: bool,
+        kind: int = WORD,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The numbers of the words of texts, and the end of each text among them.
 
         kind: WORD leaves out stop words and words of one letter.
@@ -263,7 +270,7 @@ class Reader(NamedTuple):
             return Symbols(symbols, ends, _EACH, np.arange(1, ends.size + 1))
         if not self.padded or text.size < _FEW:
             return Symbols(*_letters(text, ends, lower, self.padded))
-        # What stands between spaces is read once in all texts.
+        # Texts repeat their words: the letters of each word are read once.
         words, n = Words.of(()), 16 + (text.size >> 4)
         words.known = [table_of(n), np.empty(n << 3, np.uint8), np.zeros(n, np.int64)]
         numbers, text_ends = words.number(text, ends, lower, True, RUN)

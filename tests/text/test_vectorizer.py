@@ -179,7 +179,7 @@ def test_letters_are_those_of_python():
         np.testing.assert_array_equal(np.flatnonzero(classes & bit), found)
 
 
-def test_what_stands_between_spaces_is_read_once(monkeypatch):
+def test_the_letters_of_a_repeated_word_are_read_once(monkeypatch):
     monkeypatch.setattr(_reading, "_FEW", 0)
     reader = Reader("char_wb", 1, 2, True, None)
     texts = as_texts(["To be, or", "", "be, TO be,\u2003a\0 a", "a a\0\0"])
