@@ -52,11 +52,7 @@ _PARTS: dict[str, tuple[Any, tuple[int, int]]] = {
     "letters": ("char_wb", (1, 4)),
     "words": ("word", (1, 2)),
 }
-_NAMED = {
-    "letters": ("letters",),
-    "words": ("words",),
-    "both": ("words", "letters"),
-}
+_NAMED = {"letters": ("letters",), "words": ("words",), "both": ("words", "letters")}
 # Up to so many bytes "auto" reads all texts for both names that are compared.
 _MOST_AT_ONCE = 1 << 24
 
@@ -274,14 +270,11 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         """ValueError for parameters that would have no effect."""
         named = isinstance(self.features, str)
         if self.ngram_range is not None and self.features not in _NAMED:
+            given = "a vectorizer: set ngram_range of the vectorizer"
             raise ValueError(
                 f"ngram_range={self.ngram_range!r} needs features to be "
                 f"{' or '.join(map(repr, _NAMED))}, got "
-                + (
-                    f"{self.features!r}"
-                    if named
-                    else "a vectorizer: set ngram_range of the vectorizer"
-                )
+                f"{repr(self.features) if named else given}"
             )
         if not named and self.min_df is not None:
             raise ValueError(
@@ -309,7 +302,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             own = name == _NAMED[features][-1]
             # Words that are in one text improve log-losses; letters cost more than
             # they improve.
-            fewest = 1 if analyzer == "word" or n_texts == 1 else 2
+            fewest = 1 if name == "words" or n_texts == 1 else 2
             parts[name] = NgramVectorizer(
                 analyzer=analyzer,
                 ngram_range=self.ngram_range if own and self.ngram_range else bounds,
@@ -339,9 +332,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     def _compared(self, texts, y, weight):
         """(vectorizer, its rows or None) of the features of the smaller log-loss."""
         draw = Draw.of(y, weight, check_random_state(self.random_state))
-        once = int(texts.sizes.sum()) <= _MOST_AT_ONCE
+        n, once = len(texts), int(texts.sizes.sum()) <= _MOST_AT_ONCE
         some = texts if once else texts[draw.at]
-        n = len(texts)
         parts = {name: self._vectorizer(name, n) for name in _NAMED["both"]}
         words, letters = parts.values()
         try:
@@ -351,23 +343,20 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             if trie.n_columns == trie.spaces.size:
                 raise
             return (letters, rows) if once else (self._vectorizer("letters", n), None)
-        first, both = words.trie_.n_columns, joined(parts)
-        share = both.transformer_weights["words"]
-        tried = rows[draw.at] if draw.at.size < len(some) else rows
+        first, found = words.trie_.n_columns, (letters, joined(parts))
+        pair, share = (rows[:, first:], rows), found[1].transformer_weights["words"]
+        rows.data *= share
+        whole = draw.at.size == len(some)
+        tried = list(pair) if whole else [r[draw.at] for r in pair]
         # A word of one text says nothing about the other half, and would make the
         # remaining values of its row smaller than those of a new text.
-        tried_words, tried_letters = tried[:, :first], tried[:, first:]
-        n_having = tried_words.getnnz(axis=0)
-        tried_words.data[n_having[tried_words.indices] == 1] = 0.0
-        pair = [normalize(tried_words), tried_letters]
-        tried_both = sp.hstack(pair, format="csr") * share
-        wins = draw.best_of((tried_letters, tried_both), self.C)
-        if not once:
-            return self._vectorizer("both" if wins else "letters", n), None
-        if not wins:
-            return letters, rows[:, first:]
-        rows.data *= share
-        return both, rows
+        own = tried[1][:, :first]
+        own.data[own.getnnz(axis=0)[own.indices] == 1] = 0.0
+        tried[1] = sp.hstack([normalize(own), tried[0]], format="csr") * share
+        best = draw.best_of(tried, self.C)
+        if once:
+            return found[best], pair[best]
+        return self._vectorizer(("letters", "both")[best], n), None
 
     # --------------------------------------------------------------- prediction
 

@@ -115,12 +115,8 @@ def test_auto_has_the_smaller_loss_of_texts_that_it_has_not_learned(
         pair.append(rows.transform(texts))
         if name == "both":
             pair[-1] = without_words_of_one_text(pair[-1], rows)
-        found = [
-            draw.log_losses(
-                NodeSolver(single(pair[-1]), draw.targets, draw.weight, held), 2.0
-            )
-            for held in draw.halves
-        ]
+        node = NodeSolver(single(pair[-1]), draw.targets, draw.weight, draw.halves[0])
+        found = [draw.log_losses(node, held, 2.0) for held in draw.halves]
         for held, found_here in zip(draw.halves, found):
             learned = np.setdiff1d(np.arange(draw.at.size), held)
             # the same model by another route, scaled to the held texts
@@ -205,9 +201,9 @@ def test_a_half_of_few_texts_does_not_decide(n, n_used, monkeypatch):
     draw = Draw.of(np.arange(n) % 2, np.ones(n), np.random.RandomState(0))
     held = []
 
-    def losses(_, node, C):
-        held.append(node.held)
-        return np.full(node.held.size, float(node.X[0, 0]))
+    def losses(_, node, half, C):
+        held.append(half)
+        return np.full(half.size, float(node.X[0, 0]))
 
     monkeypatch.setattr(Draw, "log_losses", losses)
     pair = [sp.csr_matrix(np.full((n, 1), loss)) for loss in (2.0, 1.0)]
