@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.pipeline import FeatureUnion
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import check_length
@@ -19,35 +18,12 @@ from ._file import TEXT_MODEL, model_of, write_model
 from ._scores import ByteWeights
 from ._targets import log_loss_of
 from ._texts import as_texts
-from ._vectorizer import NgramVectorizer, parts_of
+from ._vectorizer import equal_parts, joined
 
 # Parts of the largest weight that are tried, and the most that the log-loss of texts
 # may rise by.
 _PARTS = 0.03, 0.05, 0.07, 0.1, 0.15, 0.2
 _MOST_RISE = 1.02
-
-
-def joined(parts: dict[str, NgramVectorizer]) -> Any:
-    """One vectorizer of some; each has an equal part of the length of a row."""
-    if len(parts) == 1:
-        return next(iter(parts.values()))
-    # A number of Python leaves the rows in their type.
-    share = float(1 / np.sqrt(len(parts)))
-    return FeatureUnion(
-        list(parts.items()), transformer_weights=dict.fromkeys(parts, share)
-    )
-
-
-def equal_parts(features: Any) -> dict[str, NgramVectorizer]:
-    """The vectorizers of `joined`; ValueError for others."""
-    parts = parts_of(features)
-    shares = np.array([share for _, share in parts.values()])
-    if not parts or not np.allclose(shares, 1 / np.sqrt(len(parts))):
-        raise ValueError(
-            f"features: a {type(features).__name__} cannot be reduced or saved; use a "
-            "name or an NgramVectorizer"
-        )
-    return {name: one for name, (one, _) in parts.items()}
 
 
 class Reduced(NamedTuple):

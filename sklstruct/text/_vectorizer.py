@@ -464,6 +464,29 @@ def parts_of(features: Any) -> dict[str, tuple[NgramVectorizer, float]]:
     return parts if ours else {}
 
 
+def joined(parts: dict[str, NgramVectorizer]) -> Any:
+    """One vectorizer of some; each has an equal part of the length of a row."""
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    # A number of Python leaves the rows in their type.
+    share = float(1 / np.sqrt(len(parts)))
+    return FeatureUnion(
+        list(parts.items()), transformer_weights=dict.fromkeys(parts, share)
+    )
+
+
+def equal_parts(features: Any) -> dict[str, NgramVectorizer]:
+    """The vectorizers of `joined`; ValueError for others."""
+    parts = parts_of(features)
+    shares = np.array([share for _, share in parts.values()])
+    if not parts or not np.allclose(shares, 1 / np.sqrt(len(parts))):
+        raise ValueError(
+            f"features: a {type(features).__name__} cannot be reduced or saved; use a "
+            "name or an NgramVectorizer"
+        )
+    return {name: one for name, (one, _) in parts.items()}
+
+
 def rows_of(features: Any, texts: Texts, fit: bool = False) -> Any:
     """The rows of texts, from which the vectorizer learns first if `fit`."""
     parts = parts_of(features)
