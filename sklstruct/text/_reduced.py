@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from copy import copy
 from numbers import Real
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_length
 from .._files import open_read, open_write
 from ..hierarchical._score_model import ScoreModel
 from ._file import TEXT_MODEL, model_of, write_model
-from ._scores import ByteWeights
+from ._scores import Reduced
 from ._targets import log_loss_of
 from ._texts import as_texts
 from ._vectorizer import equal_parts, joined
@@ -24,22 +22,6 @@ from ._vectorizer import equal_parts, joined
 # may rise by.
 _PARTS = 0.03, 0.05, 0.07, 0.1, 0.15, 0.2
 _MOST_RISE = 1.02
-
-
-class Reduced(NamedTuple):
-    """A classifier as weights of 8 bits and what follows their scores."""
-
-    model: ScoreModel
-    weights: ByteWeights
-    threshold: float  # parts of the largest weight that are left out
-
-    @classmethod
-    def of(
-        cls, model: ScoreModel, W: sp.csr_matrix, bias: NDArray, threshold: float
-    ) -> Reduced:
-        if W.shape[0] == 0:  # one class
-            W, bias = sp.csr_matrix((1, W.shape[1]), dtype=np.float32), np.zeros(1)
-        return cls(model, ByteWeights.of(W, bias, threshold), threshold)
 
 
 class ReducedMixin:
@@ -153,10 +135,10 @@ class ReducedMixin:
         store = write_model(
             model.get_params(deep=False),  # type: ignore[attr-defined]
             equal_parts(model.features_),
-            *model.reduced_,
+            model.reduced_,
+            model.second_,
             model.classes_,
             model.class_prior_,
-            model.second_,
         )
         with open_write(path_or_file) as file:
             store(file)
@@ -187,20 +169,13 @@ class ReducedMixin:
         """
 
         def make(header: Any, arrays: Any) -> Any:
-            parameters, vectorizers, model, weights, part, names, prior, second = (
-                model_of(header, arrays)
+            parameters, vectorizers, reduced, second, names, prior = model_of(
+                header, arrays
             )
             found = cls(**parameters)
             found.features_, found.classes_ = joined(vectorizers), names
-            found.class_prior_, found.second_ = prior, None
-            found = found._with(Reduced(model, weights, part))
-            if second is not None:
-                found.second_ = Reduced(*second)
-            for stage in found.reduced_, found.second_:
-                if stage is not None:
-                    n_scores = stage.model.classifier(None).n_features_in_
-                    check_length("bias", stage.weights.bias, n_scores, "one per score")
-            return found
+            found.class_prior_, found.second_ = prior, second
+            return found._with(reduced)
 
         with open_read(path_or_file) as (file, label):
             return TEXT_MODEL.read(file, label, make)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .._checks import CheckedState, as_ids, check_length
 from .._lazy import stored
 from .._parallel import ThreadMap, stop_flag
+from ..hierarchical._score_model import ScoreModel
 from ._scores_fast import add_scores, longest_way
 from ._texts import Texts, blocks
 from ._vectorizer import NgramVectorizer
@@ -144,6 +145,22 @@ class ByteWeights(CheckedState):
     def scores(self, rows: sp.csr_matrix) -> NDArray:
         """(n_rows, n_scores) of rows of n-grams."""
         return np.asarray(rows @ self.sparse().T.tocsc() + self.bias, dtype=np.float32)
+
+
+class Reduced(NamedTuple):
+    """A classifier as weights of 8 bits and what follows their scores."""
+
+    model: ScoreModel
+    weights: ByteWeights
+    threshold: float  # parts of the largest weight that are left out
+
+    @classmethod
+    def of(
+        cls, model: ScoreModel, W: sp.csr_matrix, bias: NDArray, threshold: float
+    ) -> Reduced:
+        if W.shape[0] == 0:  # one class
+            W, bias = sp.csr_matrix((1, W.shape[1]), dtype=np.float32), np.zeros(1)
+        return cls(model, ByteWeights.of(W, bias, threshold), threshold)
 
 
 def _filled(score, column, value):
