@@ -19,7 +19,6 @@ from ._ngrams_fast import (
     LOGARITHM,
     N_TOGETHER,
     count_texts,
-    enter_nodes,
     fill_rows,
     find_ngrams,
     live_nodes,
@@ -37,8 +36,9 @@ NORMS = {None: 0, "l1": 1, "l2": 2}
 # Letters below have a place in the array of the children of the root.
 _ROOTS = 1 << 16
 
-# Arrays of nodes of a trie that does not grow.
-_NO_NODES = np.empty(0, np.int32), np.empty(0, np.uint32)
+# Marks that are the nodes; arrays of nodes of a trie that does not grow.
+_NO_MARKS = np.empty(0, np.int32)
+_NO_NODES = _NO_MARKS, np.empty(0, np.uint32)
 
 # Lengths of n-grams beyond which the longest segment is looked for.
 _MANY_LENGTHS = 32
@@ -50,8 +50,8 @@ _AT_ONCE = 8
 class Found(NamedTuple):
     """The n-grams of texts: those of each segment, and the segments of the texts.
 
-    ids: nodes, or columns, of the n-grams of the segments; ends: of the segments among
-    them, ends[0] = 0. numbers, text_ends: as of `Symbols`.
+    ids: nodes, or columns, of the n-grams of the segments, and at least one more entry;
+    ends: of the segments among them, ends[0] = 0. numbers, text_ends: as of `Symbols`.
     """
 
     ids: np.ndarray
@@ -72,7 +72,11 @@ class Found(NamedTuple):
     def take(self, mark: np.ndarray) -> Found:
         """The marks of the nodes instead of the nodes; those below 0 are left out."""
         take_marks(self.ids, self.ends, mark)
-        self.ids.resize(int(self.ends[-1]), refcheck=False)
+        return self.fitting()
+
+    def fitting(self) -> Found:
+        """Itself, without the room that is not used; kernels prefetch one more id."""
+        self.ids.resize(int(self.ends[-1]) + 1, refcheck=False)
         return self
 
 
@@ -109,8 +113,7 @@ class _Learner:
             self._enter(find_ngrams, most, given, stop)
             count_texts(*found, part.start + 1, *self.nodes[2:])
             if keep:
-                found.ids.resize(int(found.ends[-1]), refcheck=False)
-                self.found.append(found)
+                self.found.append(found.fitting())
         return self
 
     def merge(self, other: _Learner, stop: Any) -> None:
@@ -122,7 +125,7 @@ class _Learner:
             number = np.append(np.uint32(0), self.reader.words.add(letters, ends[1:]))
             symbol = number[symbol]
         here = np.zeros_like(parent)
-        self._enter(merge_nodes, 1, (parent, symbol, here), stop)
+        self._enter(merge_nodes, 1, (parent, symbol, _NO_MARKS, here), stop)
         self.nodes[2][here, 1] += n_texts
         self.nodes[3][here[: totals.size]] += totals
         self.found += [found.take(here) for found in other.found]
@@ -351,7 +354,13 @@ class NgramTrie(CheckedState):
         if self.reader.words is None:
             n_roots = min(n_roots, _ROOTS)
         tables = table_of(self.parent.size), np.zeros((n_roots, 2), np.uint64)
-        if not enter_nodes(self.parent, self.symbol, self.column, *tables):
+        here, state = np.zeros((3, self.parent.size), np.int32), np.zeros(5, np.int64)
+        state[N_IDS] = 1
+        merge_nodes(
+            self.parent, self.symbol, self.column, here[0], *tables, here[1],
+            here[2].view(np.uint32), state, np.zeros(1, np.int32),
+        )  # fmt: skip
+        if state[N_IDS] != self.parent.size:
             raise ValueError("symbol must differ between the children of a node")
         return tables
 
