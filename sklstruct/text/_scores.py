@@ -142,9 +142,33 @@ class ByteWeights(CheckedState):
         W.eliminate_zeros()
         return W
 
+    def add_scores(
+        self,
+        rows: tuple[NDArray, NDArray, NDArray],
+        z: NDArray,
+        stop: NDArray,
+        first: int = 0,
+        factor: float = 1.0,
+    ) -> None:
+        """Add `factor` times the scores of rows to z; their columns begin at `first`.
+
+        rows: data, indices, and the ends of the rows among them.
+        """
+        data, indices, ends = rows
+        at, before, scale, weight, gap = self.kernel
+        add_scores(
+            indices, data, ends, factor, at[first:], before[first:], scale[first:],
+            weight, gap, z, stop,
+        )  # fmt: skip
+
     def scores(self, rows: sp.csr_matrix) -> NDArray:
         """(n_rows, n_scores) of rows of n-grams."""
-        return np.asarray(rows @ self.sparse().T.tocsc() + self.bias, dtype=np.float32)
+        data = rows.data.astype(np.float32, copy=False)
+        indices = rows.indices.astype(np.int32, copy=False)
+        z = np.tile(self.bias, (rows.shape[0], 1))
+        given = data, indices, rows.indptr[1:].astype(np.int64)
+        self.add_scores(given, z, np.zeros(1, np.int32))
+        return z
 
 
 class Reduced(NamedTuple):
@@ -204,7 +228,6 @@ def text_scores(
     empty = np.ones(len(texts), dtype=bool)
     options = [vectorizer.row_options(np.float32) for vectorizer in vectorizers]
     factor = 1 / np.sqrt(len(vectorizers))
-    at, before, scale, weight, gap = weights.kernel
     for vectorizer in vectorizers:
         vectorizer.trie_.make_tables()
 
@@ -213,16 +236,11 @@ def text_scores(
         mine[:] = weights.bias
         for vectorizer, how in zip(vectorizers, options):
             trie = vectorizer.trie_
-            last = first + trie.n_columns
-            data, indices, ends = trie.block_rows(
-                trie.found(texts[part], stop), stop, **how
-            )
-            add_scores(
-                indices, data, ends, factor, at[first : last + 1],
-                before[first : last + 1], scale[first:], weight, gap, mine, stop,
-            )  # fmt: skip
-            empty[part] &= empty_rows(ends, indices, trie.spaces)
-            first = last
+            found = trie.found(texts[part], stop)
+            rows = trie.block_rows(found, stop, **how)
+            weights.add_scores(rows, mine, stop, first, factor)
+            empty[part] &= empty_rows(rows[2], rows[1], trie.spaces)
+            first += trie.n_columns
 
     with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
         parallel(block, blocks(texts))
