@@ -86,7 +86,7 @@ TRUSTED_TYPES = tuple(
             "sklstruct.taxonomy._taxonomy.Taxonomy",
             "sklstruct.text._ngrams.NgramTrie",
             "sklstruct.text._reading.Words",
-            "sklstruct.text._reduced.Reduced",
+            "sklstruct.text._scores.Reduced",
             "sklstruct.text._scores.ByteWeights",
         ]
     )

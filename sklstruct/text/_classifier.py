@@ -82,8 +82,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
     min_df : int or float, default=None
         Fewest training texts that have an n-gram. An int of at least 1 is a number of
-        texts; a float from 0 to 1 is a share. None: 1 for words of at most 100 000
-        texts, and for a single text; otherwise 2. A vectorizer needs None.
+        texts; a float from 0 to 1 is a share. None: 1 for words if there are at most
+        100 000 texts, and for a single text; otherwise 2. A vectorizer needs None.
 
     estimator : classifier, default=None
         Classifier of the rows. None: a `HierarchicalClassifier` of

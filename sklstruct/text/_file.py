@@ -9,7 +9,7 @@ check every id; the weights stay in the mapped file.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -199,15 +199,20 @@ def _name(name: Any) -> str | None:
     return None if name is None else str(name)
 
 
-def write_model(
-    parameters: dict[str, Any],
-    vectorizers: dict[str, NgramVectorizer],
-    reduced: Reduced,
-    second: Reduced | None,
-    names: NDArray,
-    prior: NDArray,
-) -> Callable[[Any], None]:
-    """A function that writes a model to a file. names: the labels; prior: shares."""
+class Parts(NamedTuple):
+    """What a file holds. names: the labels; prior: the share of each."""
+
+    parameters: dict[str, Any]
+    vectorizers: dict[str, NgramVectorizer]
+    reduced: Reduced
+    second: Reduced | None
+    names: NDArray
+    prior: NDArray
+
+
+def write_model(parts: Parts) -> Callable[[Any], None]:
+    """A function that writes a model to a file."""
+    parameters, vectorizers, reduced, second, names, prior = parts
     arrays: dict[str, NDArray] = {"prior": prior}
     features = {
         name: _put_vectorizer(i, one, arrays)
@@ -230,18 +235,8 @@ def write_model(
     return TEXT_MODEL.writer(header, arrays)
 
 
-Parts = tuple[
-    dict[str, Any],
-    dict[str, NgramVectorizer],
-    Reduced,
-    Reduced | None,
-    NDArray,
-    NDArray,
-]
-
-
 def model_of(header: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
-    """The arguments of `write_model`."""
+    """The parts of a model in a file."""
     vectorizers = {
         name: _vectorizer(i, one, arrays)
         for i, (name, one) in enumerate(header["features"].items())
@@ -270,4 +265,5 @@ def model_of(header: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
         if columns is None:
             raise ValueError("a second stage needs several labels")
         second = _reduced("second ", second, arrays, 2 * names.size, names, columns)
-    return _restored(header["parameters"]), vectorizers, reduced, second, names, prior
+    parameters = _restored(header["parameters"])
+    return Parts(parameters, vectorizers, reduced, second, names, prior)

@@ -47,7 +47,7 @@ _MANY_LENGTHS = 32
 _AT_ONCE = 8
 
 
-class Found(NamedTuple):
+class FoundNgrams(NamedTuple):
     """The n-grams of texts: those of each segment, and the segments of the texts.
 
     ids: nodes, or columns, of the n-grams of the segments, and at least one more entry;
@@ -60,7 +60,7 @@ class Found(NamedTuple):
     text_ends: np.ndarray
 
     @classmethod
-    def room(cls, read: Symbols, reader: Reader) -> Found:
+    def room(cls, read: Symbols, reader: Reader) -> FoundNgrams:
         """Empty arrays with room for all n-grams."""
         n = reader.longest - reader.shortest + 1
         if n > _MANY_LENGTHS:
@@ -69,12 +69,12 @@ class Found(NamedTuple):
         ends = np.zeros(read.segment_ends.size + 1, np.int64)
         return cls(ids, ends, read.numbers, read.text_ends)
 
-    def take(self, mark: np.ndarray) -> Found:
+    def take(self, mark: np.ndarray) -> FoundNgrams:
         """The marks of the nodes instead of the nodes; those below 0 are left out."""
         take_marks(self.ids, self.ends, mark)
         return self.fitting()
 
-    def fitting(self) -> Found:
+    def fitting(self) -> FoundNgrams:
         """Itself, without the room that is not used; kernels prefetch one more id."""
         self.ids.resize(int(self.ends[-1]) + 1, refcheck=False)
         return self
@@ -97,7 +97,7 @@ class _Learner:
         kinds = np.int32, np.uint32, np.int32, np.int64
         self.nodes = [np.zeros(shape, kind) for shape, kind in zip(shapes, kinds)]
         self.n_nodes = 1
-        self.found: list[Found] = []
+        self.found: list[FoundNgrams] = []
 
     def learn(
         self, texts: Texts, parts: list[slice], keep: bool, stop: Any
@@ -107,7 +107,7 @@ class _Learner:
             if stop[0]:  # set by another thread; the result is not used
                 break
             read = self.reader.read(texts[part], learn=True)
-            found = Found.room(read, self.reader)
+            found = FoundNgrams.room(read, self.reader)
             given = *read[:2], *self.reader.lengths, True, *found[:2]
             most = N_TOGETHER * min(self.reader.longest, max(1, read.symbols.size))
             self._enter(find_ngrams, most, given, stop)
@@ -170,7 +170,7 @@ class CountedNgrams(NamedTuple):
     symbol: np.ndarray
     n_texts: np.ndarray
     totals: np.ndarray
-    found: list[Found]
+    found: list[FoundNgrams]
     rank: np.ndarray
 
     @classmethod
@@ -211,7 +211,7 @@ class CountedNgrams(NamedTuple):
         order = old[depth_first(parent, symbol)[0]]
         return order[keep[order]]
 
-    def trie(self, nodes: np.ndarray) -> tuple[NgramTrie, list[Found]]:
+    def trie(self, nodes: np.ndarray) -> tuple[NgramTrie, list[FoundNgrams]]:
         """The trie whose columns are these nodes, and the columns of the texts."""
         keep = np.zeros(self.parent.size, dtype=bool)
         keep[nodes] = True
@@ -388,11 +388,11 @@ class NgramTrie(CheckedState):
                 names[c] = name
         return names
 
-    def found(self, texts: Texts, stop: np.ndarray) -> Found:
+    def found(self, texts: Texts, stop: np.ndarray) -> FoundNgrams:
         """The columns of the n-grams of some texts."""
         reader = self.reader
         read = reader.read(texts)
-        found = Found.room(read, reader)
+        found = FoundNgrams.room(read, reader)
         find_ngrams(
             *read[:2], *reader.lengths, False, *found[:2], *self.tables, *_NO_NODES,
             np.zeros(5, np.int64), stop,
@@ -401,7 +401,7 @@ class NgramTrie(CheckedState):
 
     def block_rows(
         self,
-        found: Found,
+        found: FoundNgrams,
         stop: np.ndarray,
         *,
         idf: np.ndarray | None = None,

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._files import open_read, open_write
 from ..hierarchical._score_model import ScoreModel
-from ._file import TEXT_MODEL, model_of, write_model
+from ._file import TEXT_MODEL, Parts, model_of, write_model
 from ._scores import Reduced
 from ._targets import log_loss_of
 from ._texts import as_texts
@@ -132,7 +132,7 @@ class ReducedMixin:
         check_is_fitted(self)
         model = self if self.reduced_ is not None else self.reduce()
         assert model.reduced_ is not None
-        store = write_model(
+        parts = Parts(
             model.get_params(deep=False),  # type: ignore[attr-defined]
             equal_parts(model.features_),
             model.reduced_,
@@ -140,6 +140,7 @@ class ReducedMixin:
             model.classes_,
             model.class_prior_,
         )
+        store = write_model(parts)
         with open_write(path_or_file) as file:
             store(file)
 
@@ -169,13 +170,11 @@ class ReducedMixin:
         """
 
         def make(header: Any, arrays: Any) -> Any:
-            parameters, vectorizers, reduced, second, names, prior = model_of(
-                header, arrays
-            )
-            found = cls(**parameters)
-            found.features_, found.classes_ = joined(vectorizers), names
-            found.class_prior_, found.second_ = prior, second
-            return found._with(reduced)
+            parts = model_of(header, arrays)
+            found = cls(**parts.parameters)
+            found.features_, found.second_ = joined(parts.vectorizers), parts.second
+            found.classes_, found.class_prior_ = parts.names, parts.prior
+            return found._with(parts.reduced)
 
         with open_read(path_or_file) as (file, label):
             return TEXT_MODEL.read(file, label, make)

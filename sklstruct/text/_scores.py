@@ -72,9 +72,7 @@ class ByteWeights(CheckedState):
         whole = number >= _WHOLE * n_scores
         # Columns of the other kind, with bytes of 0 where a gap would be too long.
         part = ~whole[column]
-        s, c, v = _filled(score[part], column[part], value[part])
-        first = np.append(True, c[1:] != c[:-1])[: c.size]
-        gap = s - 1 - np.where(first, -1, np.append(-1, s[:-1])[: s.size])
+        gap, c, v = _with_gaps(score[part], column[part], value[part])
         count = np.bincount(c, minlength=n_columns)
         # A column that the filling made as long as a whole one would be read as one.
         count[whole] = n_scores
@@ -187,22 +185,19 @@ class Reduced(NamedTuple):
         return cls(model, ByteWeights.of(W, bias, threshold), threshold)
 
 
-def _filled(score, column, value):
-    """Entries sorted by column and score, with zeros so that no gap is too long."""
+def _with_gaps(score, column, value):
+    """(gaps, columns, values) of entries sorted by column and score, with more zeros.
+
+    A gap beyond the longest becomes longest gaps, each before a value of 0, and a rest.
+    """
     first = np.append(True, column[1:] != column[:-1])[: column.size]
     before = np.where(first, -1, np.append(-1, score[:-1])[: score.size])
-    n_more = (score - before - 1) // (_LONGEST_GAP + 1)
-    at = np.repeat(np.arange(score.size), n_more + 1)
+    n_more, rest = np.divmod(score - before - 1, _LONGEST_GAP + 1)
     last = np.cumsum(n_more + 1) - 1
-    back = last[at] - np.arange(at.size)
-    full = np.zeros(at.size, dtype=value.dtype)
-    full[last] = value
-    place = np.where(
-        back == 0,
-        score[at],
-        before[at] + (n_more[at] + 1 - back) * (_LONGEST_GAP + 1),
-    )
-    return place, column[at], full
+    n = int(last[-1]) + 1 if last.size else 0
+    gap, full = np.full(n, _LONGEST_GAP), np.zeros(n, dtype=value.dtype)
+    gap[last], full[last] = rest, value
+    return gap, np.repeat(column, n_more + 1), full
 
 
 def empty_rows(ends: NDArray, indices: NDArray, spaces: NDArray) -> NDArray:

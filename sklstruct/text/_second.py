@@ -3,10 +3,10 @@
 Whether a text has a label depends on its other labels, which the binary problems of the
 labels do not see. A second linear classifier learns each label from the answers of the
 first classifier for all labels (stacking; Godbole & Sarawagi, PAKDD 2004). The answers
-for texts that a classifier has learned are too certain. So the second one learns from
-those of classifiers that had not learned the text, of `_FOLDS` folds. The probabilities
-are the mean of both: the second one alone is worse where few training texts resemble
-the new ones.
+for texts that a classifier has learned are too certain. So the second classifier learns
+from answers of classifiers that had not learned the text, one for each of `_FOLDS`
+folds. The probabilities are the mean of both: the second classifier alone is worse if
+few training texts resemble the new ones.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from ._scores import Reduced
 
 _FOLDS = 3
 
-# Tolerance of the fits without a fold, whose answers need not be exact.
+# Tolerance of the fits that leave out a fold; their answers need not be exact.
 _ROUGH = 0.1
 
-# The second stage loses where labels have few texts: 12 to 15 for each label were too
+# The second stage is worse for labels of few texts: 12 to 18 for each label were too
 # few, 130 enough. More labels than `_MOST_LABELS` have too many pairs of labels: the
 # weights are a dense matrix.
 FEWEST_TEXTS, _FEWEST_EACH = 1000, 50
@@ -87,8 +87,10 @@ def second_stage(
     n, Y = weight.size, as_indicator(y, "y")
     rough = clone(estimator).set_params(estimator__tol=_ROUGH, threshold=0.5)
     fold, parts = rng.permutation(n) % _FOLDS, []
-    last = LinearClassifier("squared_hinge", C=_C, n_jobs=rough.n_jobs)
-    last.set_params(random_state=rng.randint(INT32_MAX))
+    seed = rng.randint(INT32_MAX)
+    last = LinearClassifier(
+        "squared_hinge", C=_C, n_jobs=rough.n_jobs, random_state=seed
+    )
 
     def fitted(part):
         model = last.fit(columns[part], Y[part], sample_weight=weight[part])

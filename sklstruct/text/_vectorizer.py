@@ -21,7 +21,7 @@ from .._compat import (
     _fit_context,
 )
 from ..symbols import object_array, plain_list
-from ._ngrams import Columns, CountedNgrams, Found, NgramTrie, side_by_side
+from ._ngrams import Columns, CountedNgrams, FoundNgrams, NgramTrie, side_by_side
 from ._reading import Reader, Words, is_word
 from ._texts import Texts, as_texts
 
@@ -348,13 +348,9 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
             )
         words = None
         if self.analyzer == "word":
-            given = self.stop_words
+            given = () if self.stop_words is None else self.stop_words
             english = isinstance(given, str)
-            stop = (
-                ENGLISH_STOP_WORDS
-                if english
-                else plain_list(() if given is None else given)
-            )
+            stop = ENGLISH_STOP_WORDS if english else plain_list(given)
             if not all(isinstance(word, str) for word in stop):
                 raise ValueError(f"stop_words must hold strings, got {given!r}")
             words = Words.of(sorted(set(filter(is_word, stop))))
@@ -366,7 +362,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         return Reader(self.analyzer, shortest, longest, self.lowercase, words)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def _fit(self, texts: Texts, keep: bool) -> list[Found] | None:
+    def _fit(self, texts: Texts, keep: bool) -> list[FoundNgrams] | None:
         """Learn from texts; keep: the columns found in them, if there is room."""
         found = None
         reader = self._reader()
