@@ -10,7 +10,7 @@ part, on which nothing is chosen. A seventh of the other texts is the validation
 
 default: `TextClassifier` without a parameter, but that tags have ``threshold="f1"``.
 saved: the default, written with 8 bits and read again. small: the same for languages,
-without n-grams of less than six texts, and without weights of at most 7 % of the
+without n-grams of fewer than six texts, and without weights of at most 7 % of the
 largest weight of their class or node; both numbers were chosen on the validation parts.
 LinearSVC is scikit-learn's over the n-grams of the default. fastText has the settings
 that were best on the validation parts. Texts per second are from a list of strings to

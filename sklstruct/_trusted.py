@@ -86,8 +86,8 @@ TRUSTED_TYPES = tuple(
             "sklstruct.taxonomy._taxonomy.Taxonomy",
             "sklstruct.text._ngrams.NgramTrie",
             "sklstruct.text._reading.Words",
-            "sklstruct.text._reduced.Reduced",
             "sklstruct.text._scores.ByteWeights",
+            "sklstruct.text._scores.Reduced",
         ]
     )
 )

@@ -1,11 +1,12 @@
-"""features="auto": the n-grams that best classify texts that were not learned.
+"""The n-grams of each name of features, and the choice of features="auto".
 
-Linear models learn a half of some texts from the rows of each kind of n-grams, and
-their log-losses on the other half are compared. If the difference is not larger than
-twice its standard error, the halves change their places. Thirds, each left out once,
-are right as often and take two fifths more time. The fold that calibrates probabilities
-is too small for the choice: the log-losses of "letters" and "both" often differ by .02
-nats, and the standard error of this difference is as large for 500 texts.
+"auto" takes the n-grams that best classify texts that were not learned. Linear models
+learn a half of some texts from the rows of each kind of n-grams, and their log-losses
+on the other half are compared. If the difference is not larger than twice its standard
+error, the halves change their places. Thirds, each left out once, are right as often
+and take two fifths more time. The fold that calibrates probabilities is too small for
+the choice: the log-losses of "letters" and "both" often differ by .02 nats, and the
+standard error of this difference is as large for 500 texts.
 
 The models have the squared hinge and a rough tolerance, and are scaled to the texts
 that they have not learned. The final classifier is fitted for the chosen n-grams only.
@@ -13,7 +14,7 @@ that they have not learned. The final classifier is fitted for the chosen n-gram
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ import scipy.sparse as sp
 from numpy.random import RandomState
 from numpy.typing import NDArray
 from scipy.special import log_softmax
+from sklearn.pipeline import FeatureUnion
 from sklearn.preprocessing import normalize
 
 from .._checks import INT32_MAX, as_indicator
@@ -32,6 +34,22 @@ from ..linear._solver import DescentSettings, NodeSolver
 from ..linear._targets import Targets
 from ..linear._trial import PausedDescents
 from ._targets import are_several, one_each
+from ._texts import Texts
+from ._vectorizer import NgramVectorizer, joined, rows_of
+
+# Analyzer and n-gram range of each part of a row; the parts of each name of features.
+# `ngram_range` is for the last part.
+_PARTS: dict[str, tuple[Any, tuple[int, int]]] = {
+    "letters": ("char_wb", (1, 4)),
+    "words": ("word", (1, 2)),
+}
+NAMED = {"letters": ("letters",), "words": ("words",), "both": ("words", "letters")}
+
+# Most texts of which the words of a single text are kept.
+_FEW_TEXTS = 100_000
+
+# Up to so many bytes "auto" reads all texts for both names that are compared.
+_MOST_AT_ONCE = 1 << 24
 
 # Most texts that are compared, and the most pairs of a text and a class: of many
 # classes a part is compared.
@@ -43,7 +61,35 @@ _MOST_PAIRS = 200_000
 _ENOUGH, _SURE = 100, 2.0
 
 
-def compared_rows(rows: Any, n_words: int) -> tuple[Any, Any]:
+def vectorizer_of(
+    features: str,
+    n_texts: int,
+    ngram_range: tuple[int, int] | None,
+    min_df: float | None,
+    n_jobs: int | None,
+) -> Any:
+    """The unfitted vectorizer of a name, for so many texts."""
+    parts = {}
+    for name in NAMED[features]:
+        analyzer, lengths = _PARTS[name]
+        if ngram_range is not None and name == NAMED[features][-1]:
+            lengths = ngram_range
+        # Words that are in one text improve log-losses; letters cost more than they
+        # improve. Of many texts these words are most of the columns.
+        few = n_texts <= _FEW_TEXTS and analyzer == "word"
+        fewest = 1 if few or n_texts == 1 else 2
+        parts[name] = NgramVectorizer(
+            analyzer=analyzer,
+            ngram_range=lengths,
+            min_df=fewest if min_df is None else min_df,
+            sublinear_tf=True,
+            dtype=np.float32,
+            n_jobs=n_jobs,
+        )
+    return joined(parts)
+
+
+def _compared_rows(rows: Any, n_words: int) -> tuple[Any, Any]:
     """Rows of letters, and of words beside letters, from the two side by side.
 
     Words of a single text are left out. Such a word says nothing about the other half,
@@ -83,6 +129,37 @@ class Draw(NamedTuple):
         halves = np.array_split(rng.permutation(at.size).astype(np.int32), 2)
         halves = [_known(np.sort(held), targets) for held in halves]
         return cls(at, targets, weight[at], halves, int(rng.randint(1, INT32_MAX)))
+
+    def chosen(
+        self, texts: Texts, named: Callable[[str], Any], C: float
+    ) -> tuple[Any, Any]:
+        """The vectorizer of the smaller log-loss, and its rows or None.
+
+        named: the unfitted vectorizer of a name. The vectorizer is fitted if its rows
+        are returned: few texts are read once for both names.
+        """
+        once = int(texts.sizes.sum()) <= _MOST_AT_ONCE
+        some = texts if once else texts[self.at]
+        parts = {name: named(name) for name in NAMED["both"]}
+        words, letters = parts.values()
+        try:
+            rows = rows_of(FeatureUnion(list(parts.items())), some, fit=True)
+        except ValueError:  # no n-gram of words
+            rows, trie = rows_of(letters, some, fit=True), letters.trie_
+            if trie.n_columns == trie.spaces.size:
+                raise
+            return (letters, rows) if once else (named("letters"), None)
+        first = words.trie_.n_columns
+        whole = self.at.size == len(some)
+        pair = _compared_rows(rows if whole else rows[self.at], first)
+        best = self.best_of(pair, C)
+        if not once:
+            return named(("letters", "both")[best]), None
+        if not best:
+            return letters, rows[:, first:]
+        both = joined(parts)
+        rows.data *= both.transformer_weights["words"]
+        return both, rows
 
     def best_of(self, pair: Sequence[Any], C: float) -> int:
         """Whether the second rows have the smaller log-loss; 0 for one class.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Literal
 
@@ -10,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.pipeline import FeatureUnion
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -32,9 +32,9 @@ from ..linear import LinearClassifier
 from ..linear._labels import check_labels
 from ..symbols import encode, object_array
 from ..taxonomy import Taxonomy
-from ._choice import Draw, compared_rows
+from ._choice import NAMED, Draw, vectorizer_of
 from ._prior import with_prior, without_ngrams
-from ._reduced import ReducedMixin, equal_parts, joined
+from ._reduced import ReducedMixin
 from ._scores import text_scores
 from ._second import answer_of, pays, second_stage
 from ._targets import (
@@ -44,20 +44,7 @@ from ._targets import (
     rows_are_equal,
 )
 from ._texts import Texts, as_texts
-from ._vectorizer import NgramVectorizer, rows_of
-
-# Analyzer and n-gram range of each part of a row; the parts of each name of features.
-# `ngram_range` is for the last part.
-_PARTS: dict[str, tuple[Any, tuple[int, int]]] = {
-    "letters": ("char_wb", (1, 4)),
-    "words": ("word", (1, 2)),
-}
-_NAMED = {"letters": ("letters",), "words": ("words",), "both": ("words", "letters")}
-# Up to so many bytes "auto" reads all texts for both names that are compared.
-_MOST_AT_ONCE = 1 << 24
-
-# Most texts of which the words of a single text are kept.
-_FEW_TEXTS = 100_000
+from ._vectorizer import equal_parts, rows_of
 
 # Texts that are answered at a time.
 _BLOCK = 1 << 14
@@ -95,8 +82,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
     min_df : int or float, default=None
         Fewest training texts that have an n-gram. An int of at least 1 is a number of
-        texts; a float from 0 to 1 is a share. None: 1 for words of at most 100 000
-        texts, and for a single text; otherwise 2. A vectorizer needs None.
+        texts; a float from 0 to 1 is a share. None: 1 for words if there are at most
+        100 000 texts, and for a single text; otherwise 2. A vectorizer needs None.
 
     estimator : classifier, default=None
         Classifier of the rows. None: a `HierarchicalClassifier` of
@@ -174,7 +161,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     """
 
     _parameter_constraints: dict = {
-        "features": [StrOptions({"auto", *_NAMED}), HasMethods(["fit", "transform"])],
+        "features": [StrOptions({"auto", *NAMED}), HasMethods(["fit", "transform"])],
         "ngram_range": [tuple, None],
         "min_df": [
             Interval(Integral, 1, None, closed="left"),
@@ -262,10 +249,21 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             kept = np.flatnonzero(weight)
             texts, y = texts[kept], _safe_indexing(y, kept)
             sample_weight = weight = weight[kept]
-        if isinstance(self.features, str) and self.features == "auto":
-            features, rows = self._compared(texts, y, weight)
+        named = partial(
+            vectorizer_of,
+            n_texts=len(texts),
+            ngram_range=self.ngram_range,
+            min_df=self.min_df,
+            n_jobs=self.n_jobs,
+        )
+        rows = None
+        if not isinstance(self.features, str):
+            features = clone(self.features)
+        elif self.features == "auto":
+            draw = Draw.of(y, weight, check_random_state(self.random_state))
+            features, rows = draw.chosen(texts, named, self.C)
         else:
-            features, rows = self._vectorizer(self.features, len(texts)), None
+            features = named(self.features)
         if rows is None:
             rows = rows_of(features, texts, fit=True)
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
@@ -288,11 +286,11 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     def _check_params(self) -> None:
         """ValueError for parameters that would have no effect."""
         named = isinstance(self.features, str)
-        if self.ngram_range is not None and self.features not in _NAMED:
+        if self.ngram_range is not None and self.features not in NAMED:
             given = "a vectorizer: set ngram_range of the vectorizer"
             raise ValueError(
                 f"ngram_range={self.ngram_range!r} needs features to be "
-                f"{' or '.join(map(repr, _NAMED))}, got "
+                f"{' or '.join(map(repr, NAMED))}, got "
                 f"{repr(self.features) if named else given}"
             )
         if not named and self.min_df is not None:
@@ -311,28 +309,6 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
                     "estimator that is given"
                 )
 
-    def _vectorizer(self, features: Any, n_texts: int) -> Any:
-        """The unfitted vectorizer of a name, or a clone of the one given."""
-        if not isinstance(features, str):
-            return clone(features)
-        parts = {}
-        for name in _NAMED[features]:
-            analyzer, bounds = _PARTS[name]
-            own = name == _NAMED[features][-1]
-            # Words that are in one text improve log-losses; letters cost more than
-            # they improve. Of many texts these words are most of the columns.
-            few = n_texts <= _FEW_TEXTS and analyzer == "word"
-            fewest = 1 if few or n_texts == 1 else 2
-            parts[name] = NgramVectorizer(
-                analyzer=analyzer,
-                ngram_range=self.ngram_range if own and self.ngram_range else bounds,
-                min_df=fewest if self.min_df is None else self.min_df,
-                sublinear_tf=True,
-                dtype=np.float32,
-                n_jobs=self.n_jobs,
-            )
-        return joined(parts)
-
     def _classifier(self) -> Any:
         """The unfitted classifier of the rows."""
         if self.estimator is not None:
@@ -348,33 +324,6 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             n_jobs=self.n_jobs,
             random_state=self.random_state,
         )
-
-    def _compared(self, texts, y, weight):
-        """(vectorizer, its rows or None) of the features of the smaller log-loss."""
-        draw = Draw.of(y, weight, check_random_state(self.random_state))
-        once = int(texts.sizes.sum()) <= _MOST_AT_ONCE
-        some = texts if once else texts[draw.at]
-        n = len(texts)
-        parts = {name: self._vectorizer(name, n) for name in _NAMED["both"]}
-        words, letters = parts.values()
-        try:
-            rows = rows_of(FeatureUnion(list(parts.items())), some, fit=True)
-        except ValueError:
-            rows, trie = rows_of(letters, some, fit=True), letters.trie_
-            if trie.n_columns == trie.spaces.size:
-                raise
-            return (letters, rows) if once else (self._vectorizer("letters", n), None)
-        first = words.trie_.n_columns
-        whole = draw.at.size == len(some)
-        pair = compared_rows(rows if whole else rows[draw.at], first)
-        best = draw.best_of(pair, self.C)
-        if not once:
-            return self._vectorizer(("letters", "both")[best], n), None
-        if not best:
-            return letters, rows[:, first:]
-        both = joined(parts)
-        rows.data *= both.transformer_weights["words"]
-        return both, rows
 
     # --------------------------------------------------------------- prediction
 

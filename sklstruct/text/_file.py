@@ -9,7 +9,7 @@ check every id; the weights stay in the mapped file.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from ..linear._labels import LabelColumns
 from ..taxonomy import Taxonomy
 from ._ngrams import NgramTrie, depth_first, parents_in_order
 from ._reading import Reader, Words
-from ._scores import ByteWeights
+from ._scores import ByteWeights, Reduced
 from ._texts import ERRORS
 from ._vectorizer import NgramVectorizer, idf_of
 
@@ -130,94 +130,117 @@ def _vectorizer(i: int, header: dict[str, Any], arrays: dict) -> NgramVectorizer
 # ------------------------------------------------------------------------- model
 
 
-def write_model(
-    parameters: dict[str, Any],
-    vectorizers: dict[str, NgramVectorizer],
-    model: ScoreModel,
-    weights: ByteWeights,
-    weight_threshold: float,
-    names: NDArray,
-    prior: NDArray,
-    second: tuple[ScoreModel, ByteWeights, float] | None,
-) -> Callable[[Any], None]:
-    """A function that writes a model to a file. names: the labels; prior: shares."""
-    arrays: dict[str, NDArray] = {}
-    features = {
-        name: _put_vectorizer(i, one, arrays)
-        for i, (name, one) in enumerate(vectorizers.items())
-    }
+def _put_reduced(prefix: str, reduced: Reduced, arrays: dict) -> dict[str, Any]:
+    """The header of a reduced classifier, whose arrays are added to `arrays`."""
+    model, weights, part = reduced
     trees = model.taxonomies
-    header: dict[str, Any] = {
-        "parameters": _plain(parameters),
-        "features": features,
-        "labels": put_labels("labels", names, arrays, ERRORS),
+    found = {name: getattr(weights, name) for name in _OF_WEIGHTS} | {
+        "count": _narrow(weights.count),
+        "parent": _narrow(np.concatenate([tree.parent + 1 for tree in trees])),
+        "leaf": _narrow(np.concatenate([tree.leaf_of_class for tree in trees])),
+        "numbers": model.numbers.ravel(),
+    }
+    arrays |= {prefix + name: array for name, array in found.items()}
+    return {
         "n_nodes": [tree.n_nodes for tree in trees],
         "names": [
             None if tree.names is None else [_name(name) for name in tree.names]
             for tree in trees
         ],
-        "weight_threshold": weight_threshold,
+        "weight_threshold": part,
         "loss": model.loss,
         "n_leaves": model.n_leaves,
         "threshold": model.threshold,
-        "y": None,
-        "second": None,
     }
-    if model.columns is not None:
-        columns = model.columns
-        header["y"] = [columns.n_labels, columns.dtype.str, columns.is_sparse]
-        arrays["known"] = _narrow(columns.known)
-    if second is not None:
-        last, last_weights, _ = second
-        header["second"] = {"loss": last.loss, "threshold": last.threshold}
-        arrays["second numbers"] = last.numbers.ravel()
-        _put_weights("second ", last_weights, arrays)
-    _put_weights("", weights, arrays)
-    arrays |= {
-        "prior": prior,
-        "parent": _narrow(np.concatenate([tree.parent + 1 for tree in trees])),
-        "leaf": _narrow(np.concatenate([tree.leaf_of_class for tree in trees])),
-        "numbers": model.numbers.ravel(),
-    }
-    return TEXT_MODEL.writer(header, arrays)
 
 
-def _put_weights(prefix: str, weights: ByteWeights, arrays: dict) -> None:
-    for name in _OF_WEIGHTS:
-        array = getattr(weights, name)
-        arrays[prefix + name] = _narrow(array) if name == "count" else array
-
-
-def _weights(prefix: str, n_columns: int, arrays: dict) -> ByteWeights:
+def _reduced(
+    prefix: str,
+    header: dict[str, Any],
+    arrays: dict,
+    n_columns: int,
+    names: NDArray,
+    columns: LabelColumns | None,
+) -> Reduced:
     weights = ByteWeights(*(arrays[prefix + name] for name in _OF_WEIGHTS))
     check_length(f"{prefix}count", weights.count, n_columns, "one per column")
-    return weights
+    classes = names if columns is None else columns.known
+    n_nodes = header["n_nodes"]
+    parent = arrays[f"{prefix}parent"].astype(np.int64) - 1
+    parents = np.split(parent, np.cumsum(n_nodes)[:-1])
+    leaf = arrays[f"{prefix}leaf"].reshape(len(n_nodes), classes.size)
+    trees = [
+        Taxonomy(above, leaves, classes, of)
+        for above, leaves, of in zip(parents, leaf.astype(np.int64), header["names"])
+    ]
+    for tree, n, before in zip(trees, n_nodes, parents):
+        if tree.n_nodes != n or not np.array_equal(tree.parent, before):
+            raise ValueError("parent is not that of a tree")
+        if not np.array_equal(tree.classes, classes):
+            raise ValueError("labels must be sorted")
+    n_leaves, threshold = header["n_leaves"], float(header["threshold"])
+    if type(n_leaves) is not int or n_leaves < 1 or not 0 < threshold < 1:
+        raise ValueError("n_leaves or threshold is out of its range")
+    model = ScoreModel(
+        trees,
+        names if columns is None else np.arange(names.size),
+        columns,
+        header["loss"],
+        arrays[f"{prefix}numbers"].reshape(len(trees), -1).copy(),
+        n_leaves,
+        threshold,
+    )
+    n_scores = model.classifier(None).n_features_in_
+    check_length(f"{prefix}bias", weights.bias, n_scores, "one per score")
+    return Reduced(model, weights, float(header["weight_threshold"]))
 
 
 def _name(name: Any) -> str | None:
     return None if name is None else str(name)
 
 
-Parts = tuple[
-    dict[str, Any],
-    dict[str, NgramVectorizer],
-    ScoreModel,
-    ByteWeights,
-    float,
-    NDArray,
-    NDArray,
-    tuple[ScoreModel, ByteWeights, float] | None,
-]
+class Parts(NamedTuple):
+    """What a file holds. names: the labels; prior: the share of each."""
+
+    parameters: dict[str, Any]
+    vectorizers: dict[str, NgramVectorizer]
+    reduced: Reduced
+    second: Reduced | None
+    names: NDArray
+    prior: NDArray
+
+
+def write_model(parts: Parts) -> Callable[[Any], None]:
+    """A function that writes a model to a file."""
+    parameters, vectorizers, reduced, second, names, prior = parts
+    arrays: dict[str, NDArray] = {"prior": prior}
+    features = {
+        name: _put_vectorizer(i, one, arrays)
+        for i, (name, one) in enumerate(vectorizers.items())
+    }
+    header: dict[str, Any] = {
+        "parameters": _plain(parameters),
+        "features": features,
+        "labels": put_labels("labels", names, arrays, ERRORS),
+        **_put_reduced("", reduced, arrays),
+        "y": None,
+        "second": None,
+    }
+    columns = reduced.model.columns
+    if columns is not None:
+        header["y"] = [columns.n_labels, columns.dtype.str, columns.is_sparse]
+        arrays["known"] = _narrow(columns.known)
+    if second is not None:
+        header["second"] = _put_reduced("second ", second, arrays)
+    return TEXT_MODEL.writer(header, arrays)
 
 
 def model_of(header: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
-    """The arguments of `write_model`."""
+    """The parts of a model in a file."""
     vectorizers = {
         name: _vectorizer(i, one, arrays)
         for i, (name, one) in enumerate(header["features"].items())
     }
-    n_columns = sum(one.trie_.n_columns for one in vectorizers.values())
-    weights = _weights("", n_columns, arrays)
     names = labels_of("labels", header["labels"], arrays, ERRORS)
     prior = arrays["prior"].astype(np.float64)
     check_length("prior", prior, names.size, "one per label")
@@ -226,7 +249,7 @@ def model_of(header: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
         one_label and abs(prior.sum() - 1) > 1e-6
     ):
         raise ValueError("prior must be probabilities")
-    columns, classes = None, names
+    columns = None
     if header["y"] is not None:
         n_labels, kind, is_sparse = header["y"]
         known = arrays["known"].astype(np.int64)
@@ -235,42 +258,12 @@ def model_of(header: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
         if names.size != n_labels or known[-1:].sum() >= n_labels or not known.size:
             raise ValueError("known must be numbers of labels")
         columns = LabelColumns(int(n_labels), known, np.dtype(kind), bool(is_sparse))
-        classes = known
-    n_nodes = header["n_nodes"]
-    parent = np.split(arrays["parent"].astype(np.int64) - 1, np.cumsum(n_nodes)[:-1])
-    leaf = arrays["leaf"].reshape(len(n_nodes), classes.size).astype(np.int64)
-    trees = [
-        Taxonomy(above, leaves, classes, of)
-        for above, leaves, of in zip(parent, leaf, header["names"])
-    ]
-    for tree, n, before in zip(trees, n_nodes, parent):
-        if tree.n_nodes != n or not np.array_equal(tree.parent, before):
-            raise ValueError("parent is not that of a tree")
-        if not np.array_equal(tree.classes, classes):
-            raise ValueError("labels must be sorted")
-    loss, n_leaves = header["loss"], header["n_leaves"]
-    threshold = float(header["threshold"])
-    if type(n_leaves) is not int or n_leaves < 1 or not 0 < threshold < 1:
-        raise ValueError("n_leaves or threshold is out of its range")
-    model = ScoreModel(
-        trees,
-        names if columns is None else np.arange(names.size),
-        columns,
-        loss,
-        arrays["numbers"].reshape(len(trees), -1).copy(),
-        n_leaves,
-        threshold,
-    )
+    n_columns = sum(one.trie_.n_columns for one in vectorizers.values())
+    reduced = _reduced("", header, arrays, n_columns, names, columns)
     second = header["second"]
     if second is not None:
-        last = float(second["threshold"])
-        if columns is None or not 0 < last < 1:
-            raise ValueError("a second stage needs several labels and a threshold")
-        of_second = ScoreModel(
-            [Taxonomy.flat(classes)], model.classes, columns, second["loss"],
-            arrays["second numbers"].reshape(1, -1).copy(), 1, last,
-        )  # fmt: skip
-        second = of_second, _weights("second ", 2 * names.size, arrays), 0.0
-    part = float(header["weight_threshold"])
+        if columns is None:
+            raise ValueError("a second stage needs several labels")
+        second = _reduced("second ", second, arrays, 2 * names.size, names, columns)
     parameters = _restored(header["parameters"])
-    return parameters, vectorizers, model, weights, part, names, prior, second
+    return Parts(parameters, vectorizers, reduced, second, names, prior)

@@ -19,7 +19,6 @@ from ._ngrams_fast import (
     LOGARITHM,
     N_TOGETHER,
     count_texts,
-    enter_nodes,
     fill_rows,
     find_ngrams,
     live_nodes,
@@ -37,8 +36,9 @@ NORMS = {None: 0, "l1": 1, "l2": 2}
 # Letters below have a place in the array of the children of the root.
 _ROOTS = 1 << 16
 
-# Arrays of nodes of a trie that does not grow.
-_NO_NODES = np.empty(0, np.int32), np.empty(0, np.uint32)
+# Marks that are the nodes; arrays of nodes of a trie that does not grow.
+_NO_MARKS = np.empty(0, np.int32)
+_NO_NODES = _NO_MARKS, np.empty(0, np.uint32)
 
 # Lengths of n-grams beyond which the longest segment is looked for.
 _MANY_LENGTHS = 32
@@ -47,11 +47,11 @@ _MANY_LENGTHS = 32
 _AT_ONCE = 8
 
 
-class Found(NamedTuple):
+class FoundNgrams(NamedTuple):
     """The n-grams of texts: those of each segment, and the segments of the texts.
 
-    ids: nodes, or columns, of the n-grams of the segments; ends: of the segments among
-    them, ends[0] = 0. numbers, text_ends: as of `Symbols`.
+    ids: nodes, or columns, of the n-grams of the segments, and at least one more entry;
+    ends: of the segments among them, ends[0] = 0. numbers, text_ends: as of `Symbols`.
     """
 
     ids: np.ndarray
@@ -60,7 +60,7 @@ class Found(NamedTuple):
     text_ends: np.ndarray
 
     @classmethod
-    def room(cls, read: Symbols, reader: Reader) -> Found:
+    def room(cls, read: Symbols, reader: Reader) -> FoundNgrams:
         """Empty arrays with room for all n-grams."""
         n = reader.longest - reader.shortest + 1
         if n > _MANY_LENGTHS:
@@ -69,10 +69,14 @@ class Found(NamedTuple):
         ends = np.zeros(read.segment_ends.size + 1, np.int64)
         return cls(ids, ends, read.numbers, read.text_ends)
 
-    def take(self, mark: np.ndarray) -> Found:
+    def take(self, mark: np.ndarray) -> FoundNgrams:
         """The marks of the nodes instead of the nodes; those below 0 are left out."""
         take_marks(self.ids, self.ends, mark)
-        self.ids.resize(int(self.ends[-1]), refcheck=False)
+        return self.fitting()
+
+    def fitting(self) -> FoundNgrams:
+        """Itself, without the room that is not used; kernels prefetch one more id."""
+        self.ids.resize(int(self.ends[-1]) + 1, refcheck=False)
         return self
 
 
@@ -93,7 +97,7 @@ class _Learner:
         kinds = np.int32, np.uint32, np.int32, np.int64
         self.nodes = [np.zeros(shape, kind) for shape, kind in zip(shapes, kinds)]
         self.n_nodes = 1
-        self.found: list[Found] = []
+        self.found: list[FoundNgrams] = []
 
     def learn(
         self, texts: Texts, parts: list[slice], keep: bool, stop: Any
@@ -103,14 +107,13 @@ class _Learner:
             if stop[0]:  # set by another thread; the result is not used
                 break
             read = self.reader.read(texts[part], learn=True)
-            found = Found.room(read, self.reader)
+            found = FoundNgrams.room(read, self.reader)
             given = *read[:2], *self.reader.lengths, True, *found[:2]
             most = N_TOGETHER * min(self.reader.longest, max(1, read.symbols.size))
             self._enter(find_ngrams, most, given, stop)
             count_texts(*found, part.start + 1, *self.nodes[2:])
             if keep:
-                found.ids.resize(int(found.ends[-1]), refcheck=False)
-                self.found.append(found)
+                self.found.append(found.fitting())
         return self
 
     def merge(self, other: _Learner, stop: Any) -> None:
@@ -122,7 +125,7 @@ class _Learner:
             number = np.append(np.uint32(0), self.reader.words.add(letters, ends[1:]))
             symbol = number[symbol]
         here = np.zeros_like(parent)
-        self._enter(merge_nodes, 1, (parent, symbol, here), stop)
+        self._enter(merge_nodes, 1, (parent, symbol, _NO_MARKS, here), stop)
         self.nodes[2][here, 1] += n_texts
         self.nodes[3][here[: totals.size]] += totals
         self.found += [found.take(here) for found in other.found]
@@ -167,7 +170,7 @@ class CountedNgrams(NamedTuple):
     symbol: np.ndarray
     n_texts: np.ndarray
     totals: np.ndarray
-    found: list[Found]
+    found: list[FoundNgrams]
     rank: np.ndarray
 
     @classmethod
@@ -208,7 +211,7 @@ class CountedNgrams(NamedTuple):
         order = old[depth_first(parent, symbol)[0]]
         return order[keep[order]]
 
-    def trie(self, nodes: np.ndarray) -> tuple[NgramTrie, list[Found]]:
+    def trie(self, nodes: np.ndarray) -> tuple[NgramTrie, list[FoundNgrams]]:
         """The trie whose columns are these nodes, and the columns of the texts."""
         keep = np.zeros(self.parent.size, dtype=bool)
         keep[nodes] = True
@@ -351,7 +354,13 @@ class NgramTrie(CheckedState):
         if self.reader.words is None:
             n_roots = min(n_roots, _ROOTS)
         tables = table_of(self.parent.size), np.zeros((n_roots, 2), np.uint64)
-        if not enter_nodes(self.parent, self.symbol, self.column, *tables):
+        here, state = np.zeros((3, self.parent.size), np.int32), np.zeros(5, np.int64)
+        state[N_IDS] = 1
+        merge_nodes(
+            self.parent, self.symbol, self.column, here[0], *tables, here[1],
+            here[2].view(np.uint32), state, np.zeros(1, np.int32),
+        )  # fmt: skip
+        if state[N_IDS] != self.parent.size:
             raise ValueError("symbol must differ between the children of a node")
         return tables
 
@@ -379,11 +388,11 @@ class NgramTrie(CheckedState):
                 names[c] = name
         return names
 
-    def found(self, texts: Texts, stop: np.ndarray) -> Found:
+    def found(self, texts: Texts, stop: np.ndarray) -> FoundNgrams:
         """The columns of the n-grams of some texts."""
         reader = self.reader
         read = reader.read(texts)
-        found = Found.room(read, reader)
+        found = FoundNgrams.room(read, reader)
         find_ngrams(
             *read[:2], *reader.lengths, False, *found[:2], *self.tables, *_NO_NODES,
             np.zeros(5, np.int64), stop,
@@ -392,7 +401,7 @@ class NgramTrie(CheckedState):
 
     def block_rows(
         self,
-        found: Found,
+        found: FoundNgrams,
         stop: np.ndarray,
         *,
         idf: np.ndarray | None = None,

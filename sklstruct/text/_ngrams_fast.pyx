@@ -53,24 +53,8 @@ ctypedef fused Real:
     float
     double
 
-cdef inline Slot *find(Slot *slots, uint64_t mask, uint64_t key) noexcept nogil:
-    """The slot of a key, or the empty slot where the key would stand."""
-    cdef uint64_t at = mixed(key) & mask
-    while slots[at].id != 0 and slots[at].key != key:
-        at = (at + 1) & mask
-    return slots + at
-
-
 cdef inline uint64_t key_of(int32_t parent, uint32_t symbol) noexcept nogil:
     return (<uint64_t> <uint32_t> parent << 32) | symbol
-
-
-cdef inline Slot *child(Slot *slots, uint64_t mask, Slot *roots, uint32_t n_roots,
-                        int32_t parent, uint32_t symbol) noexcept nogil:
-    """The slot of a child of a node; empty if the node has no such child."""
-    if parent == 0 and symbol < n_roots:
-        return roots + symbol
-    return find(slots, mask, key_of(parent, symbol))
 
 
 cdef inline double value_of(int32_t count, int values) noexcept nogil:
@@ -78,26 +62,6 @@ cdef inline double value_of(int32_t count, int values) noexcept nogil:
     if values == AS_LOGARITHM and count > 1:
         return log(<double> count) + 1.0
     return 1.0 if values == AS_ONE else <double> count
-
-
-def enter_nodes(const int32_t[::1] parent, const uint32_t[::1] symbol,
-                const int32_t[::1] column, uint64_t[:, ::1] table,
-                uint64_t[:, ::1] roots):
-    """Enter the nodes of a trie into empty arrays; False: two nodes are the same."""
-    cdef Slot *slots = <Slot *> &table[0, 0]
-    cdef Slot *first = <Slot *> &roots[0, 0]
-    cdef uint32_t n_roots = <uint32_t> roots.shape[0]
-    cdef Slot *slot
-    cdef uint64_t mask = <uint64_t> (table.shape[0] - 1)
-    cdef Py_ssize_t v
-    cdef bint distinct = True
-    with nogil:
-        for v in range(1, parent.shape[0]):
-            slot = child(slots, mask, first, n_roots, parent[v], symbol[v])
-            distinct = distinct and slot.id == 0
-            slot.key = key_of(parent[v], symbol[v])
-            slot.id, slot.mark = <int32_t> v, column[v]
-    return distinct
 
 
 def find_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
@@ -244,19 +208,21 @@ def take_marks(int32_t[::1] found, int64_t[::1] found_ends, const int32_t[::1] m
 
 
 def merge_nodes(const int32_t[::1] parent, const uint32_t[::1] symbol,
-                int32_t[::1] here, uint64_t[:, ::1] table, uint64_t[:, ::1] roots,
-                int32_t[::1] own_parent, uint32_t[::1] own_symbol, int64_t[::1] state,
-                int32_t[::1] stop):
-    """Add the nodes of a trie to those of `find_ngrams`.
+                const int32_t[::1] mark, int32_t[::1] here, uint64_t[:, ::1] table,
+                uint64_t[:, ::1] roots, int32_t[::1] own_parent,
+                uint32_t[::1] own_symbol, int64_t[::1] state, int32_t[::1] stop):
+    """Add the nodes of a trie to those of `find_ngrams`, or enter them in empty tables.
 
+    mark : by node, the marks of the slots; empty: the nodes.
     here : (n_nodes,) zeros at the first call; the node of the other trie for each node.
     """
     cdef Slot *slots = <Slot *> &table[0, 0]
     cdef Slot *slot
     cdef Watch watch = watch_of(stop)
     cdef Slot *first = <Slot *> &roots[0, 0]
-    cdef uint32_t n_roots = <uint32_t> roots.shape[0]
-    cdef uint64_t mask = <uint64_t> (table.shape[0] - 1)
+    cdef uint32_t n_roots = <uint32_t> roots.shape[0], c
+    cdef uint64_t mask = <uint64_t> (table.shape[0] - 1), key
+    cdef int32_t p
     cdef int64_t limit = table.shape[0] // 2, n_nodes = state[IDS]
     cdef Py_ssize_t v = state[AT] + 1
     cdef int result = R_DONE
@@ -269,11 +235,18 @@ def merge_nodes(const int32_t[::1] parent, const uint32_t[::1] symbol,
                 break
             if over(&watch, LOOKUP):
                 break
-            slot = child(slots, mask, first, n_roots, here[parent[v]], symbol[v])
+            p, c = here[parent[v]], symbol[v]
+            key = key_of(p, c)
+            slot = slots + (mixed(key) & mask)
+            if p == 0 and c < n_roots:
+                slot = first + c
+            while slot.id != 0 and slot.key != key:
+                slot = slots + ((slot - slots + 1) & mask)
             if slot.id == 0:
-                own_parent[n_nodes], own_symbol[n_nodes] = here[parent[v]], symbol[v]
-                slot.key = key_of(here[parent[v]], symbol[v])
+                own_parent[n_nodes], own_symbol[n_nodes], slot.key = p, c, key
                 slot.id = slot.mark = <int32_t> n_nodes
+                if mark.shape[0] > 0:
+                    slot.mark = mark[v]
                 n_nodes += 1
             here[v] = slot.id
             v += 1

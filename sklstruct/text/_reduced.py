@@ -4,66 +4,24 @@ from __future__ import annotations
 
 from copy import copy
 from numbers import Real
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.pipeline import FeatureUnion
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_length
 from .._files import open_read, open_write
 from ..hierarchical._score_model import ScoreModel
-from ._file import TEXT_MODEL, model_of, write_model
-from ._scores import ByteWeights
+from ._file import TEXT_MODEL, Parts, model_of, write_model
+from ._scores import Reduced
 from ._targets import log_loss_of
 from ._texts import as_texts
-from ._vectorizer import NgramVectorizer, parts_of
+from ._vectorizer import equal_parts, joined
 
 # Parts of the largest weight that are tried, and the most that the log-loss of texts
 # may rise by.
 _PARTS = 0.03, 0.05, 0.07, 0.1, 0.15, 0.2
 _MOST_RISE = 1.02
-
-
-def joined(parts: dict[str, NgramVectorizer]) -> Any:
-    """One vectorizer of some; each has an equal part of the length of a row."""
-    if len(parts) == 1:
-        return next(iter(parts.values()))
-    # A number of Python leaves the rows in their type.
-    share = float(1 / np.sqrt(len(parts)))
-    return FeatureUnion(
-        list(parts.items()), transformer_weights=dict.fromkeys(parts, share)
-    )
-
-
-def equal_parts(features: Any) -> dict[str, NgramVectorizer]:
-    """The vectorizers of `joined`; ValueError for others."""
-    parts = parts_of(features)
-    shares = np.array([share for _, share in parts.values()])
-    if not parts or not np.allclose(shares, 1 / np.sqrt(len(parts))):
-        raise ValueError(
-            f"features: a {type(features).__name__} cannot be reduced or saved; use a "
-            "name or an NgramVectorizer"
-        )
-    return {name: one for name, (one, _) in parts.items()}
-
-
-class Reduced(NamedTuple):
-    """A classifier as weights of 8 bits and what follows their scores."""
-
-    model: ScoreModel
-    weights: ByteWeights
-    threshold: float  # parts of the largest weight that are left out
-
-    @classmethod
-    def of(
-        cls, model: ScoreModel, W: sp.csr_matrix, bias: NDArray, threshold: float
-    ) -> Reduced:
-        if W.shape[0] == 0:  # one class
-            W, bias = sp.csr_matrix((1, W.shape[1]), dtype=np.float32), np.zeros(1)
-        return cls(model, ByteWeights.of(W, bias, threshold), threshold)
 
 
 class ReducedMixin:
@@ -174,14 +132,15 @@ class ReducedMixin:
         check_is_fitted(self)
         model = self if self.reduced_ is not None else self.reduce()
         assert model.reduced_ is not None
-        store = write_model(
+        parts = Parts(
             model.get_params(deep=False),  # type: ignore[attr-defined]
             equal_parts(model.features_),
-            *model.reduced_,
+            model.reduced_,
+            model.second_,
             model.classes_,
             model.class_prior_,
-            model.second_,
         )
+        store = write_model(parts)
         with open_write(path_or_file) as file:
             store(file)
 
@@ -211,20 +170,11 @@ class ReducedMixin:
         """
 
         def make(header: Any, arrays: Any) -> Any:
-            parameters, vectorizers, model, weights, part, names, prior, second = (
-                model_of(header, arrays)
-            )
-            found = cls(**parameters)
-            found.features_, found.classes_ = joined(vectorizers), names
-            found.class_prior_, found.second_ = prior, None
-            found = found._with(Reduced(model, weights, part))
-            if second is not None:
-                found.second_ = Reduced(*second)
-            for stage in found.reduced_, found.second_:
-                if stage is not None:
-                    n_scores = stage.model.classifier(None).n_features_in_
-                    check_length("bias", stage.weights.bias, n_scores, "one per score")
-            return found
+            parts = model_of(header, arrays)
+            found = cls(**parts.parameters)
+            found.features_, found.second_ = joined(parts.vectorizers), parts.second
+            found.classes_, found.class_prior_ = parts.names, parts.prior
+            return found._with(parts.reduced)
 
         with open_read(path_or_file) as (file, label):
             return TEXT_MODEL.read(file, label, make)

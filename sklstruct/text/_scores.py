@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .._checks import CheckedState, as_ids, check_length
 from .._lazy import stored
 from .._parallel import ThreadMap, stop_flag
+from ..hierarchical._score_model import ScoreModel
 from ._scores_fast import add_scores, longest_way
 from ._texts import Texts, blocks
 from ._vectorizer import NgramVectorizer
@@ -71,9 +72,7 @@ class ByteWeights(CheckedState):
         whole = number >= _WHOLE * n_scores
         # Columns of the other kind, with bytes of 0 where a gap would be too long.
         part = ~whole[column]
-        s, c, v = _filled(score[part], column[part], value[part])
-        first = np.append(True, c[1:] != c[:-1])[: c.size]
-        gap = s - 1 - np.where(first, -1, np.append(-1, s[:-1])[: s.size])
+        gap, c, v = _with_gaps(score[part], column[part], value[part])
         count = np.bincount(c, minlength=n_columns)
         # A column that the filling made as long as a whole one would be read as one.
         count[whole] = n_scores
@@ -141,27 +140,64 @@ class ByteWeights(CheckedState):
         W.eliminate_zeros()
         return W
 
+    def add_scores(
+        self,
+        rows: tuple[NDArray, NDArray, NDArray],
+        z: NDArray,
+        stop: NDArray,
+        first: int = 0,
+        factor: float = 1.0,
+    ) -> None:
+        """Add `factor` times the scores of rows to z; their columns begin at `first`.
+
+        rows: data, indices, and the ends of the rows among them.
+        """
+        data, indices, ends = rows
+        at, before, scale, weight, gap = self.kernel
+        add_scores(
+            indices, data, ends, factor, at[first:], before[first:], scale[first:],
+            weight, gap, z, stop,
+        )  # fmt: skip
+
     def scores(self, rows: sp.csr_matrix) -> NDArray:
         """(n_rows, n_scores) of rows of n-grams."""
-        return np.asarray(rows @ self.sparse().T.tocsc() + self.bias, dtype=np.float32)
+        data = rows.data.astype(np.float32, copy=False)
+        indices = rows.indices.astype(np.int32, copy=False)
+        z = np.tile(self.bias, (rows.shape[0], 1))
+        given = data, indices, rows.indptr[1:].astype(np.int64)
+        self.add_scores(given, z, np.zeros(1, np.int32))
+        return z
 
 
-def _filled(score, column, value):
-    """Entries sorted by column and score, with zeros so that no gap is too long."""
+class Reduced(NamedTuple):
+    """A classifier as weights of 8 bits and what follows their scores."""
+
+    model: ScoreModel
+    weights: ByteWeights
+    threshold: float  # parts of the largest weight that are left out
+
+    @classmethod
+    def of(
+        cls, model: ScoreModel, W: sp.csr_matrix, bias: NDArray, threshold: float
+    ) -> Reduced:
+        if W.shape[0] == 0:  # one class
+            W, bias = sp.csr_matrix((1, W.shape[1]), dtype=np.float32), np.zeros(1)
+        return cls(model, ByteWeights.of(W, bias, threshold), threshold)
+
+
+def _with_gaps(score, column, value):
+    """(gaps, columns, values) of entries sorted by column and score, with more zeros.
+
+    A gap beyond the longest becomes longest gaps, each before a value of 0, and a rest.
+    """
     first = np.append(True, column[1:] != column[:-1])[: column.size]
     before = np.where(first, -1, np.append(-1, score[:-1])[: score.size])
-    n_more = (score - before - 1) // (_LONGEST_GAP + 1)
-    at = np.repeat(np.arange(score.size), n_more + 1)
+    n_more, rest = np.divmod(score - before - 1, _LONGEST_GAP + 1)
     last = np.cumsum(n_more + 1) - 1
-    back = last[at] - np.arange(at.size)
-    full = np.zeros(at.size, dtype=value.dtype)
-    full[last] = value
-    place = np.where(
-        back == 0,
-        score[at],
-        before[at] + (n_more[at] + 1 - back) * (_LONGEST_GAP + 1),
-    )
-    return place, column[at], full
+    n = int(last[-1]) + 1 if last.size else 0
+    gap, full = np.full(n, _LONGEST_GAP), np.zeros(n, dtype=value.dtype)
+    gap[last], full[last] = rest, value
+    return gap, np.repeat(column, n_more + 1), full
 
 
 def empty_rows(ends: NDArray, indices: NDArray, spaces: NDArray) -> NDArray:
@@ -187,7 +223,6 @@ def text_scores(
     empty = np.ones(len(texts), dtype=bool)
     options = [vectorizer.row_options(np.float32) for vectorizer in vectorizers]
     factor = 1 / np.sqrt(len(vectorizers))
-    at, before, scale, weight, gap = weights.kernel
     for vectorizer in vectorizers:
         vectorizer.trie_.make_tables()
 
@@ -196,16 +231,11 @@ def text_scores(
         mine[:] = weights.bias
         for vectorizer, how in zip(vectorizers, options):
             trie = vectorizer.trie_
-            last = first + trie.n_columns
-            data, indices, ends = trie.block_rows(
-                trie.found(texts[part], stop), stop, **how
-            )
-            add_scores(
-                indices, data, ends, factor, at[first : last + 1],
-                before[first : last + 1], scale[first:], weight, gap, mine, stop,
-            )  # fmt: skip
-            empty[part] &= empty_rows(ends, indices, trie.spaces)
-            first = last
+            found = trie.found(texts[part], stop)
+            rows = trie.block_rows(found, stop, **how)
+            weights.add_scores(rows, mine, stop, first, factor)
+            empty[part] &= empty_rows(rows[2], rows[1], trie.spaces)
+            first += trie.n_columns
 
     with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
         parallel(block, blocks(texts))

@@ -3,10 +3,10 @@
 Whether a text has a label depends on its other labels, which the binary problems of the
 labels do not see. A second linear classifier learns each label from the answers of the
 first classifier for all labels (stacking; Godbole & Sarawagi, PAKDD 2004). The answers
-for texts that a classifier has learned are too certain. So the second one learns from
-those of classifiers that had not learned the text, of `_FOLDS` folds. The probabilities
-are the mean of both: the second one alone is worse where few training texts resemble
-the new ones.
+for texts that a classifier has learned are too certain. So the second classifier learns
+from answers of classifiers that had not learned the text, one for each of `_FOLDS`
+folds. The probabilities are the mean of both: the second classifier alone is worse if
+few training texts resemble the new ones.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ..hierarchical._label_fold import choose_threshold
 from ..hierarchical._score_model import ScoreModel
 from ..linear import LinearClassifier
 from ..linear._targets import Targets
-from ._reduced import Reduced
+from ._scores import Reduced
 
 _FOLDS = 3
 
-# Tolerance of the fits without a fold, whose answers need not be exact.
+# Tolerance of the fits that leave out a fold; their answers need not be exact.
 _ROUGH = 0.1
 
-# The second stage loses where labels have few texts: 12 to 15 for each label were too
+# The second stage is worse for labels of few texts: 12 to 18 for each label were too
 # few, 130 enough. More labels than `_MOST_LABELS` have too many pairs of labels: the
 # weights are a dense matrix.
 FEWEST_TEXTS, _FEWEST_EACH = 1000, 50
@@ -48,14 +48,23 @@ _C = 0.1
 _NEAR, _SURE, _LEAST = 4.0, 20.0, 0.02
 
 
+def _log_other(log_proba: NDArray) -> NDArray:
+    """log(1 - P) from log P."""
+    with np.errstate(divide="ignore"):
+        return np.log(-np.expm1(log_proba))
+
+
+def _log_mean(first: NDArray, second: NDArray) -> NDArray:
+    return np.logaddexp(first, second) - np.log(2)
+
+
 def answer_columns(log_proba: NDArray) -> sp.csr_matrix:
     """Two columns for each label, from log P: max(0, 1 + log-odds / 4), and P.
 
     Both are 0 for most labels. A linear function of the log-odds alone is a linear
     function of the row, which the first classifier could have learned.
     """
-    with np.errstate(divide="ignore"):
-        odds = np.minimum(log_proba - np.log(-np.expm1(log_proba)), _SURE)
+    odds = np.minimum(log_proba - _log_other(log_proba), _SURE)
     proba = np.exp(log_proba)
     columns = np.maximum(1 + odds / _NEAR, 0), np.where(proba > _LEAST, proba, 0)
     return sp.csr_matrix(np.hstack(columns), dtype=np.float32)
@@ -78,8 +87,10 @@ def second_stage(
     n, Y = weight.size, as_indicator(y, "y")
     rough = clone(estimator).set_params(estimator__tol=_ROUGH, threshold=0.5)
     fold, parts = rng.permutation(n) % _FOLDS, []
-    last = LinearClassifier("squared_hinge", C=_C, n_jobs=rough.n_jobs)
-    last.set_params(random_state=rng.randint(INT32_MAX))
+    seed = rng.randint(INT32_MAX)
+    last = LinearClassifier(
+        "squared_hinge", C=_C, n_jobs=rough.n_jobs, random_state=seed
+    )
 
     def fitted(part):
         model = last.fit(columns[part], Y[part], sample_weight=weight[part])
@@ -104,9 +115,9 @@ def second_stage(
 
     def rows_of(part):
         held = columns[out[part]]
-        first = held[:, Y.shape[1] :].toarray()
         with np.errstate(divide="ignore"):
-            return np.log(mean_proba(without, held, first, rough.n_jobs))
+            first = np.log(held[:, Y.shape[1] :].toarray())
+        return _log_mean(first, _log_proba(without, held, rough.n_jobs))
 
     threshold = choose_threshold(rows_of, Targets.of_indicator(Y[out]), weight[out])
     kind = estimator.label_columns_  # answers are of the kind of y
@@ -114,29 +125,25 @@ def second_stage(
     return stage._replace(model=model)
 
 
-def mean_proba(
-    stage: Reduced, columns: sp.csr_matrix, first: NDArray, n_jobs: int | None
-) -> NDArray:
-    """The mean of the probabilities of both classifiers."""
+def _log_proba(stage: Reduced, columns: sp.csr_matrix, n_jobs: int | None) -> NDArray:
+    """log P by the second classifier alone."""
     scores = stage.weights.scores(columns)
-    return (first + stage.model.classifier(n_jobs).predict_proba(scores)) / 2
+    return stage.model.classifier(n_jobs).predict_log_proba(scores)
 
 
-def answer_of(
-    stage: Reduced, method: str, log_proba: NDArray, n_jobs: int | None
-) -> Any:
+def answer_of(stage: Reduced, method: str, first: NDArray, n_jobs: int | None) -> Any:
     """The answer of a method of a classifier, from log P of the first classifier."""
-    columns = answer_columns(log_proba)
-    proba = mean_proba(stage, columns, np.exp(log_proba), n_jobs)
-    if method == "predict":
-        kind = stage.model.columns
-        assert kind is not None
-        text, code = np.nonzero(proba[:, kind.known] > stage.model.threshold)
-        return kind.indicator(text, code, proba.shape[0])
+    second = _log_proba(stage, answer_columns(first), n_jobs)
+    log_proba = _log_mean(first, second)
+    if method == "predict_log_proba":
+        return log_proba
+    if method == "decision_function":
+        other = _log_mean(_log_other(first), _log_other(second))
+        return np.nan_to_num(log_proba - other)
+    proba = np.exp(log_proba)
     if method == "predict_proba":
         return proba
-    with np.errstate(divide="ignore"):
-        log_mean = np.log(proba)
-        if method == "predict_log_proba":
-            return log_mean
-        return np.nan_to_num(log_mean - np.log1p(-proba))
+    kind = stage.model.columns
+    assert kind is not None
+    text, code = np.nonzero(proba[:, kind.known] > stage.model.threshold)
+    return kind.indicator(text, code, proba.shape[0])

@@ -21,7 +21,7 @@ from .._compat import (
     _fit_context,
 )
 from ..symbols import object_array, plain_list
-from ._ngrams import Columns, CountedNgrams, Found, NgramTrie, side_by_side
+from ._ngrams import Columns, CountedNgrams, FoundNgrams, NgramTrie, side_by_side
 from ._reading import Reader, Words, is_word
 from ._texts import Texts, as_texts
 
@@ -348,13 +348,9 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
             )
         words = None
         if self.analyzer == "word":
-            given = self.stop_words
+            given = () if self.stop_words is None else self.stop_words
             english = isinstance(given, str)
-            stop = (
-                ENGLISH_STOP_WORDS
-                if english
-                else plain_list(() if given is None else given)
-            )
+            stop = ENGLISH_STOP_WORDS if english else plain_list(given)
             if not all(isinstance(word, str) for word in stop):
                 raise ValueError(f"stop_words must hold strings, got {given!r}")
             words = Words.of(sorted(set(filter(is_word, stop))))
@@ -366,7 +362,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         return Reader(self.analyzer, shortest, longest, self.lowercase, words)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def _fit(self, texts: Texts, keep: bool) -> list[Found] | None:
+    def _fit(self, texts: Texts, keep: bool) -> list[FoundNgrams] | None:
         """Learn from texts; keep: the columns found in them, if there is room."""
         found = None
         reader = self._reader()
@@ -462,6 +458,29 @@ def parts_of(features: Any) -> dict[str, tuple[NgramVectorizer, float]]:
         parts = {n: (one, share.get(n, 1.0)) for n, one in zip(names, steps)}
     ours = all(isinstance(one, NgramVectorizer) for one, _ in parts.values())
     return parts if ours else {}
+
+
+def joined(parts: dict[str, NgramVectorizer]) -> Any:
+    """One vectorizer of some; each has an equal part of the length of a row."""
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    # A number of Python leaves the rows in their type.
+    share = float(1 / np.sqrt(len(parts)))
+    return FeatureUnion(
+        list(parts.items()), transformer_weights=dict.fromkeys(parts, share)
+    )
+
+
+def equal_parts(features: Any) -> dict[str, NgramVectorizer]:
+    """The vectorizers of `joined`; ValueError for others."""
+    parts = parts_of(features)
+    shares = np.array([share for _, share in parts.values()])
+    if not parts or not np.allclose(shares, 1 / np.sqrt(len(parts))):
+        raise ValueError(
+            f"features: a {type(features).__name__} cannot be reduced or saved; use a "
+            "name or an NgramVectorizer"
+        )
+    return {name: one for name, (one, _) in parts.items()}
 
 
 def rows_of(features: Any, texts: Texts, fit: bool = False) -> Any:

@@ -90,7 +90,7 @@ def test_auto_has_the_smaller_loss_of_texts_that_it_has_not_learned(
     kind, most, at_once, monkeypatch
 ):
     if not at_once:
-        monkeypatch.setattr(_classifier, "_MOST_AT_ONCE", 0)
+        monkeypatch.setattr(_choice, "_MOST_AT_ONCE", 0)
     monkeypatch.setattr(_choice, "_MOST_TRIED", most)
     # the models that are compared have a fine tolerance here
     monkeypatch.setattr(
@@ -329,7 +329,7 @@ def test_words_of_one_text_are_kept_if_texts_are_few(features, monkeypatch):
     targets = [*names, names[0]], np.vstack([Y, Y[:1]]), [*LABELS, LABELS[0]]
     options = (None, 1, 2), (most, most - 1)
     for y, least, few in itertools.product(targets, *options):
-        monkeypatch.setattr(_classifier, "_FEW_TEXTS", few)
+        monkeypatch.setattr(_choice, "_FEW_TEXTS", few)
         model = TextClassifier(features, min_df=least, random_state=0).fit(texts, y)
         parts = getattr(model.features_, "transformer_list", [("", model.features_)])
         for _, part in parts:
@@ -425,7 +425,7 @@ def test_conventions():
 @pytest.mark.parametrize("features", ["auto", "both", TfidfVectorizer()], ids=str)
 def test_texts_of_arrow_are_those_of_lists(features, monkeypatch):
     pa = pytest.importorskip("pyarrow")
-    monkeypatch.setattr(_classifier, "_MOST_AT_ONCE", 0)
+    monkeypatch.setattr(_choice, "_MOST_AT_ONCE", 0)
     monkeypatch.setattr(_choice, "_MOST_TRIED", 100)
     model = TextClassifier(features, estimator=LogisticRegression())
     if isinstance(features, str):
@@ -709,6 +709,7 @@ def test_bad_labels_and_parameters():
         ({"estimator": linear, "taxonomy": "cut"}, "taxonomy='cut' is for the def"),
         ({"estimator": linear, "threshold": "f1"}, "threshold='f1' is for the def"),
         ({"ngram_range": (2, 1)}, "ngram_range must be"),
+        ({"ngram_range": ()}, "ngram_range must be"),
         ({"min_df": 2}, "min_df=2 and max_df=1.0 leave no n-gram; lower min_df"),
     ):
         with pytest.raises(ValueError, match=match):

@@ -254,6 +254,16 @@ def test_the_threshold_is_the_largest_that_the_texts_allow():
     assert n_weights(small) <= n_weights(several.reduce())
 
 
+@pytest.mark.parametrize("name", ["both", "several, two stages"])
+def test_answers_do_not_unpack_the_weights(name, monkeypatch):
+    model = fitted(name).reduce()
+    right = model.predict_log_proba(NEW[:1])[0]
+    monkeypatch.setattr(_scores.ByteWeights, "sparse", None)
+    np.testing.assert_array_equal(model.predict_log_proba(NEW[:1])[0], right)
+    label = model.classes_[int(right.argmax())]
+    assert model.explain(NEW[0]) == model.explain(NEW[0], label)
+
+
 def test_what_cannot_be_reduced_says_so(tmp_path):
     path, model = tmp_path / "m", fitted("letters")
     for estimator in (RandomForestClassifier(5), HierarchicalClassifier(

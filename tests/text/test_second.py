@@ -1,5 +1,7 @@
 """The second stage of several labels: what it learns from, and what it gains."""
 
+from copy import copy
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -8,7 +10,7 @@ from sklearn.base import clone
 from sklstruct import LinearClassifier
 from sklstruct.hierarchical._score_model import ScoreModel
 from sklstruct.text import TextClassifier, _second
-from sklstruct.text._reduced import Reduced
+from sklstruct.text._scores import Reduced
 
 WORDS = np.array([f"{topic}{i}" for topic in "abcd" for i in range(20)])
 FLOOR = _second.FEWEST_TEXTS
@@ -130,3 +132,21 @@ def test_weights_of_texts_reach_the_second_stage(scale):
     P = model.fit(TEXTS, Y, weight).predict_proba(NEW)
     same = np.abs(P - fitted().predict_proba(NEW))
     assert (same.max() == 0) == (scale == 1)
+
+
+def test_scores_of_sure_answers_are_the_log_odds_of_the_mean():
+    stage = fitted().second_
+    first = np.array([[-np.exp(-90.0), -90.0, -1.0, -np.exp(-50.0), -50.0]])
+    scores = stage.weights.scores(_second.answer_columns(first))
+    for shift in (100.0, 0.0, -100.0):
+        weights = copy(stage.weights)
+        weights.bias = weights.bias + np.float32(shift)
+        found = _second.answer_of(
+            stage._replace(weights=weights), "decision_function", first, None
+        )
+        odds = stage.model.classifier(None).decision_function(scores + shift)
+        no, yes = (
+            np.exp(a) + np.exp(-np.logaddexp(0, b))
+            for a, b in ((np.log(-np.expm1(first)), odds), (first, -odds))
+        )
+        np.testing.assert_allclose(found, np.log(yes / no), rtol=1e-6)
