@@ -281,7 +281,7 @@ class CacheLM(CacheCursorMixin, MetaEstimatorMixin, DensityMixin, TextEstimator)
             n_classes=0,  # and class_of: once the base is fitted
             class_of=None,
             max_order=int(self.max_order),
-            half_life=_fit.half_lives("half_life", self.half_life),
+            half_life=_fit.half_lives(self.half_life),
             ngram_half_life=_NGRAM_HALF_LIVES,
             class_half_life=() if self.word_classes is None else _CLASS_HALF_LIVES,
             length=self.length,
