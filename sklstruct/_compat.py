@@ -200,3 +200,13 @@ else:
 
 
 HAS_CALLBACKS = CallbackSupportMixin.__module__ != __name__
+
+
+class TextEstimator(BaseEstimator):
+    """An estimator of sentences or documents."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = tags.input_tags.string = True
+        return tags

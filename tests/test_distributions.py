@@ -283,7 +283,7 @@ def test_probabilities_of_all_classes(asked):
     np.testing.assert_allclose(model.proba(at), np.exp(rows), rtol=1e-12)
 
 
-def test_facts_have_two_columns_a_tree(asked):
+def test_gate_features_have_two_columns_per_tree(asked):
     model, at, rows = asked
     features = model.gate_features(at)
     assert features.shape == (len(rows), 2 * len(model.gate_depths))

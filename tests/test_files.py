@@ -360,7 +360,7 @@ def test_a_killed_process_leaves_the_old_file(suffix, tmp_path):
     assert path.read_bytes() == b"old"
     left = [name for name in os.listdir(tmp_path) if name != path.name]
     assert all(name.startswith(".") and name.endswith(".tmp") for name in left)
-    put(path)  # left files are not in the way
+    put(path)  # files that are left are not in the way
     assert get(path) == DATA
 
 

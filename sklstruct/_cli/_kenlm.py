@@ -19,12 +19,7 @@ from ..backoff._discounts import FALLBACK, discounts_of_counts
 from ..compat import kenlm
 from ..exchange._arpa_levels import ArpaLevels
 from ..smoothing._levels import adjust_counts, smooth
-from ..symbols import (
-    NumberedText,
-    SentenceEncoder,
-    TextFile,
-    VocabularyRules,
-)
+from ..symbols import NumberedText, SentenceEncoder, TextFile, VocabularyRules
 from ..symbols._text_file import LargeText
 from ._files import is_pickle, source_of, target_of
 

@@ -257,7 +257,7 @@ cdef class Model:
                         self.proba(at, &value[j, 0])
                     elif what == GROUPS:
                         self.groups(at, &group[0], width, &value[j, 0])
-                    elif what == FACTS:
+                    elif what == FEATURES:
                         self.gate_features(at, &value[j, 0])
                     elif what == BEST and whole:
                         Model.best(self, at, width, &label[j, 0], &value[j, 0])
@@ -347,7 +347,7 @@ cdef class Model:
         """(n, n_features) the features of each context."""
         out = np.zeros((len(position), self.n_features))
         if self.n_features:
-            self._ask(FACTS, tokens, position, value=out)
+            self._ask(FEATURES, tokens, position, value=out)
         return out
 
 

@@ -18,11 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from .._checks import check_ids
 from .._compat import BaseEstimator, _check_sample_weight, _fit_context
 from .._docs import shared_docs
-from ..context_tree import (
-    ContextTree,
-    Pairs,
-    read_windows,
-)
+from ..context_tree import ContextTree, Pairs, read_windows
 from ..symbols import Labels, encode, is_nan
 from ..symbols._encoding import plain
 from ._batches import Batches, add_batch, check_forgetting

@@ -9,13 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import (
-    as_floats,
-    as_ids,
-    check_count,
-    check_ids,
-    check_length,
-)
+from .._checks import as_floats, as_ids, check_count, check_ids, check_length
 from .._description import Description
 from .._files import MappedFile
 from .._lazy import stored

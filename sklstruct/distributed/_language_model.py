@@ -22,11 +22,7 @@ from .._compat import (
 )
 from ..backoff import BackoffClassifier
 from ..language_model import LanguageModel
-from ..language_model._encode import (
-    encode_held_out,
-    refuse_held_out,
-    vocabulary_rules,
-)
+from ..language_model._encode import encode_held_out, refuse_held_out, vocabulary_rules
 from ..language_model._quality import merge_warnings
 from ..language_model._unknown import warn_of_unsplit
 from ..mixture import MixtureLM

@@ -10,13 +10,7 @@ import numpy as np
 from .._checks import INT32_MAX
 from ._gibbs_fast import feasible
 from ._inference_fast import Potentials, forests
-from ._rows import (
-    FeatureRows,
-    as_rows,
-    as_stacked_rows,
-    constant_rows,
-    empty_rows,
-)
+from ._rows import FeatureRows, as_rows, as_stacked_rows, constant_rows, empty_rows
 
 # Steps of the search for a first allowed state: far more than usual constraints need,
 # and well under a second.

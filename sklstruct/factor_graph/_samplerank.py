@@ -72,7 +72,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     loss : {"hamming"} or callable, default="hamming"
         :math:`\ell`: "hamming" is the number of wrong variables. A callable
         ``loss(y_true, y, graph) -> float`` gets the values as arrays and returns a
-        finite number of at least 0. Learning has then a hundredth of the speed or less.
+        finite number of at least 0. Learning then has a hundredth of the speed or less.
 
     step : {"adagrad", "passive_aggressive", "perceptron"}, default="adagrad"
         The move along :math:`\delta`:

@@ -21,6 +21,7 @@ from .._compat import (
     MetaEstimatorMixin,
     Options,
     StrOptions,
+    TextEstimator,
     _fit_context,
 )
 from .._lazy import stored
@@ -43,7 +44,7 @@ _HALF_LIFE = [
 ]
 
 
-class CacheLM(CacheCursorMixin, MetaEstimatorMixin, DensityMixin, BaseEstimator):
+class CacheLM(CacheCursorMixin, MetaEstimatorMixin, DensityMixin, TextEstimator):
     r"""A language model with caches: recent words are more probable.
 
     .. math::
@@ -280,7 +281,7 @@ class CacheLM(CacheCursorMixin, MetaEstimatorMixin, DensityMixin, BaseEstimator)
             n_classes=0,  # and class_of: once the base is fitted
             class_of=None,
             max_order=int(self.max_order),
-            half_life=_fit.half_lives("half_life", self.half_life),
+            half_life=_fit.half_lives(self.half_life),
             ngram_half_life=_NGRAM_HALF_LIVES,
             class_half_life=() if self.word_classes is None else _CLASS_HALF_LIVES,
             length=self.length,
@@ -538,13 +539,6 @@ class CacheLM(CacheCursorMixin, MetaEstimatorMixin, DensityMixin, BaseEstimator)
         from ._reports import surprisal
 
         return surprisal(self, X, unit)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.one_d_array = True
-        tags.input_tags.string = True
-        return tags
 
 
 def _check_starts(starts, n_sentences):

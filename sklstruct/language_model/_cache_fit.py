@@ -45,12 +45,12 @@ def unwrapped(base: Any) -> tuple[LanguageModel, bool]:
     return model, model is not base
 
 
-def half_lives(name: str, value: Any) -> tuple[float, ...]:
-    """The half-lives that a parameter gives: a number, or a list of numbers."""
-    out = as_numbers(name, value)
+def half_lives(value: Any) -> tuple[float, ...]:
+    """The half-lives of words: a number, or a list of numbers."""
+    out = as_numbers("half_life", value)
     if out.ndim > 1 or not (out >= 1).all():
         raise ValueError(
-            f"{name} must be a number of at least 1 or a list of such numbers, got "
+            "half_life must be a number of at least 1 or a list of such numbers, got "
             f"{value!r}"
         )
     return tuple(out.tolist())

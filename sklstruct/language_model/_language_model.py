@@ -16,10 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .._checkpoint import Checkpoint, refuse_in_batches
-from .._checks import (
-    require_method,
-    validate_parts,
-)
+from .._checks import require_method, validate_parts
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,
@@ -28,6 +25,7 @@ from .._compat import (
     Interval,
     MetaEstimatorMixin,
     StrOptions,
+    TextEstimator,
     _fit_context,
     with_callbacks,
 )
@@ -53,20 +51,10 @@ from ..symbols import (
     prepare_for_ids,
 )
 from ..symbols._text import ANALYZERS, Analyzer
-from ._encode import (
-    count,
-    encode,
-    number,
-    refuse_held_out,
-    vocabulary_rules,
-)
+from ._encode import count, encode, number, refuse_held_out, vocabulary_rules
 from ._generation import CursorMixin
 from ._names import QUALITIES, Quality
-from ._predictors import (
-    TextPredictor,
-    TreePredictor,
-    WindowClassifier,
-)
+from ._predictors import TextPredictor, TreePredictor, WindowClassifier
 from ._quality import (
     check_depths,
     give_checkpoint,
@@ -86,7 +74,7 @@ class LanguageModel(
     CallbackSupportMixin,
     MetaEstimatorMixin,
     DensityMixin,
-    BaseEstimator,
+    TextEstimator,
 ):
     r"""Language model over sentences, from any classifier of context windows.
 
@@ -722,13 +710,6 @@ class LanguageModel(
         if discounts is not None:
             description["discounts"] = discounts.round(4).tolist()
         return description
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.one_d_array = True
-        tags.input_tags.string = True
-        return tags
 
 
 def _weight_keyword(estimator):

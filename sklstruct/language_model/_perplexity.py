@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._compat import BaseEstimator, StrOptions, TransformerMixin, _fit_context
+from .._compat import StrOptions, TextEstimator, TransformerMixin, _fit_context
 from ..compat.kenlm import Model
 from ..symbols import is_missing, number_sentences, odd_spaces, split_string
 from ..symbols._text import plain_list
@@ -224,7 +224,7 @@ def _batches(documents):
         yield batch
 
 
-class PerplexityTransformer(TransformerMixin, BaseEstimator):
+class PerplexityTransformer(TransformerMixin, TextEstimator):
     r"""Features of documents: perplexity and log-probability under a language model.
 
     .. math::
@@ -461,8 +461,5 @@ class PerplexityTransformer(TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.one_d_array = True
-        tags.input_tags.string = True
         tags.target_tags.required = False
         return tags

@@ -12,14 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.sparse.linalg import MatrixRankWarning, spsolve
 
-from .._checks import (
-    INT32_MAX,
-    as_floats,
-    as_ids,
-    check_count,
-    check_ids,
-    check_length,
-)
+from .._checks import INT32_MAX, as_floats, as_ids, check_count, check_ids, check_length
 from .._files import open_read
 from ..exchange import att_lines
 from ..symbols import object_array

@@ -408,8 +408,8 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         ):
             raise ValueError(
                 f"loss={self.loss!r}, solver={self.solver!r}, intercept_scaling="
-                f"{self.intercept_scaling}: quasi-Newton solves log_loss only, and the "
-                "dual penalises intercepts, a finite intercept_scaling; use "
+                f"{self.intercept_scaling}: quasi_newton solves log_loss only, and "
+                "dual needs a finite intercept_scaling; use "
                 'solver="auto", with loss="log_loss" or a large intercept_scaling'
             )
 

@@ -31,7 +31,7 @@ _CERTAIN = 40.0
 _STEPS, _STRIDE, _LEFT = 50, 5.0, 1e-11
 
 
-class Found(NamedTuple):
+class Optimum(NamedTuple):
     """A solution: the weights of some columns (columns, lanes); others are zero."""
 
     columns: NDArray
@@ -76,7 +76,9 @@ class PathSolver(ABC):
         return self.problem.gradient(columns, self.P) if G is None else G
 
     @abstractmethod
-    def solve(self, penalty: Any, goal: float, max_iter: int, report: Report) -> Found:
+    def solve(
+        self, penalty: Any, goal: float, max_iter: int, report: Report
+    ) -> Optimum:
         """Rounds until the gap is at most `goal`."""
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ._feature_bounds import ProximalTerm
-from ._feature_problem import FeatureProblem, Found, PathSolver, Report
+from ._feature_problem import FeatureProblem, Optimum, PathSolver, Report
 
 # Steps between two duality gaps.
 _STEPS = 20
@@ -42,7 +42,7 @@ class AcceleratedSolver(PathSolver):
 
     def solve(
         self, penalty: ProximalTerm, goal: float, max_iter: int, report: Report
-    ) -> Found:
+    ) -> Optimum:
         problem = self.problem
         every = np.arange(problem.n_features, dtype=np.int32)
         W, b, P = self.W, self.b, self.P
@@ -84,7 +84,7 @@ class AcceleratedSolver(PathSolver):
                 W, S, t = U, S_U, new
         self.W, self.b = W, b
         kept = np.flatnonzero(W.any(axis=1)).astype(np.int32)
-        return Found(
+        return Optimum(
             kept, W[kept], problem.intercepts(b, kept, W[kept]), np.array(history),
             float(gap), problem.n_features, gap <= goal,
         )  # fmt: skip

@@ -48,7 +48,7 @@ from scipy.linalg.blas import dsyrk, ssyrk
 from .._parallel import row_blocks
 from . import _newton_cd_fast as kernels
 from ._feature_bounds import GroupTerm
-from ._feature_problem import FeatureProblem, Found, PathSolver, Report
+from ._feature_problem import FeatureProblem, Optimum, PathSolver, Report
 
 # Newton steps for a working set, and sweeps for a step (on the Gram matrix).
 _NEWTON, _SWEEPS, _GRAM_SWEEPS = 30, 200, 2000
@@ -450,7 +450,7 @@ class NewtonSolver(PathSolver):
         max_iter: int,
         report: Report,
         screen: bool = True,
-    ) -> Found:
+    ) -> Optimum:
         problem = self.problem
         alive = np.arange(problem.n_features, dtype=np.int32)
         bound, idle, least, history = -np.inf, 0, (np.inf, np.inf), []
@@ -485,7 +485,7 @@ class NewtonSolver(PathSolver):
             if n_iter == 1:
                 problem.hold(alive)
             self._work(penalty, alive, G)
-        return Found(
+        return Optimum(
             self.columns.copy(), self.W.copy(),
             problem.intercepts(self.b, self.columns, self.W),
             np.array(history), float(gap), alive.size, gap <= goal,

@@ -615,8 +615,11 @@ def minimise(
     cdef int status
     cdef cython.floating* x = <cython.floating*>&X[0] if X.shape[0] else NULL
     node.bound, node.weight, node.watch = &bound[0], &weight[0], &watch
-    node.indptr = NULL if indptr is None else &indptr[0]
-    node.index = &index[0] if indptr is not None and index.shape[0] else NULL
+    node.indptr, node.index = NULL, NULL
+    if indptr is not None:
+        node.indptr = &indptr[0]
+        if index.shape[0]:
+            node.index = &index[0]
     node.basis = NULL
     if basis is not None:
         node.basis, node.variance, node.mean = &basis[0, 0], &variance[0], &mean[0]

@@ -37,7 +37,7 @@ from .._docs import shared_docs
 from .._parallel import row_blocks, rows_per_block, single_blas_thread, stop_flag
 from .._progress import Progress
 from ._feature_bounds import ProximalTerm
-from ._feature_problem import FeatureProblem, Found, Report
+from ._feature_problem import FeatureProblem, Optimum, Report
 from ._fista import AcceleratedSolver
 from ._labels import FlatMixin, read_training
 from ._newton_cd import NewtonSolver
@@ -385,12 +385,12 @@ class StructuredLogisticRegression(SparseFeatures):
         return kind(problem), term
 
     def _solve(self, solver, term, lams, report):
-        """A `Found` for each strength, falling; each begins at the last one."""
+        """An `Optimum` for each strength, falling; each begins at the last one."""
         goal = self.tol * solver.problem.total
         for lam in lams:
             yield solver.solve(term.scaled(lam), goal, self.max_iter, report)
 
-    def _keep(self, found: Found, lam_max: float) -> None:
+    def _keep(self, found: Optimum, lam_max: float) -> None:
         self.coef_ = self._sparse(found)
         self.intercept_ = found.b
         self.gap_, self.objective_ = found.gap, found.objective
@@ -537,10 +537,10 @@ def silent(objective: float, gap: float, n_iter: int) -> bool:
     return False
 
 
-def nothing(problem: FeatureProblem) -> Found:
+def nothing(problem: FeatureProblem) -> Optimum:
     """No weights, for one class: its probability is 1 without any."""
     n_lanes = problem.n_lanes
-    return Found(
+    return Optimum(
         np.empty(0, dtype=np.int32), np.empty((0, n_lanes)), np.zeros(n_lanes),
         np.zeros(1), 0.0, 0, True,
     )  # fmt: skip

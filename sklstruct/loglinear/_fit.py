@@ -32,15 +32,7 @@ from ._gap import duality_gap, is_within, next_share
 from ._loss import LogLinearLoss
 from ._penalties import PENALTIES, Penalty
 from ._problem import Problem
-from ._solvers import (
-    SOLVERS,
-    Job,
-    Report,
-    Result,
-    Solver,
-    counted_on,
-    silent,
-)
+from ._solvers import SOLVERS, Job, Report, Result, Solver, counted_on, silent
 from ._start import kneser_ney_weights, ridge_weights
 
 # Largest strength and feature weight: squares of products of the two, times a count,

@@ -11,12 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._checks import as_random_state, check_sparse, last_share
-from .._compat import (
-    BaseEstimator,
-    CallbackSupportMixin,
-    _fit_context,
-    with_callbacks,
-)
+from .._compat import BaseEstimator, CallbackSupportMixin, _fit_context, with_callbacks
 from .._progress import Progress
 from ..backoff import (
     Distribution,

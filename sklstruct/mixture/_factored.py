@@ -20,11 +20,7 @@ from ..loglinear import StructuredLogLinearLM
 from ..symbols import Labels
 from ..taxonomy import Forest, Taxonomy, as_taxonomy
 from ..word_classes import ExchangeClustering
-from ..word_classes._refiner import (
-    clustering_cache,
-    clustering_key,
-    fit_clustering,
-)
+from ..word_classes._refiner import clustering_cache, clustering_key, fit_clustering
 from ._base import ModelClassifier
 from ._history import LEAST, find_concentrations, history_of
 from ._models import FactoredModel, paths

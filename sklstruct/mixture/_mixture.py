@@ -14,10 +14,7 @@ from .._checks import as_shares
 from .._compat import BaseEstimator, Interval, StrOptions
 from .._likelihood import innermost
 from .._members import NamedMembers
-from ..backoff import (
-    Distribution,
-    DistributionClassifier,
-)
+from ..backoff import Distribution, DistributionClassifier
 from ..backoff._distribution import by_group, count_rows, take
 from ..symbols import Labels
 from ._base import ModelClassifier

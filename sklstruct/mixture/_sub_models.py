@@ -206,8 +206,8 @@ class EstimatorSubModel(SubModel):
 class JointSubModel(SubModel):
     """A `JointLogLinear`, each of whose paths has a reader."""
 
-    def __init__(self, estimator: JointLogLinear, for_gate: bool = False) -> None:
-        self.estimator, self.for_gate = clone(estimator), for_gate
+    def __init__(self, estimator: JointLogLinear) -> None:
+        self.estimator = clone(estimator)
 
     def learn(self, reading: TransformCache) -> Any:
         estimator = self.estimator
@@ -273,9 +273,7 @@ class FrozenSubModel(SubModel):
         Names of the outcomes.
     """
 
-    def __init__(
-        self, estimator: FrozenEstimator, classes: NDArray, for_gate: bool = False
-    ) -> None:
+    def __init__(self, estimator: FrozenEstimator, classes: NDArray) -> None:
         self.estimator = estimator.estimator
         if hasattr(self.estimator, "__sklstruct_over_ids__"):
             raise TypeError(
@@ -285,7 +283,6 @@ class FrozenSubModel(SubModel):
             )
         self.reads_history = reads_history(self.estimator)
         self.classes = classes
-        self.for_gate = for_gate
         known = np.asarray(self.estimator.classes_)
         self.same = np.array_equal(known, classes)
         if not self.same and not np.isin(known, classes).all():
@@ -361,9 +358,9 @@ def sub_model_of(estimator: Any, classes: NDArray, for_gate: bool = False) -> Su
         Whether a gate needs features of the contexts.
     """
     if isinstance(estimator, FrozenEstimator):
-        return FrozenSubModel(estimator, classes, for_gate)
+        return FrozenSubModel(estimator, classes)
     if isinstance(estimator, JointLogLinear):
-        return JointSubModel(estimator, for_gate)
+        return JointSubModel(estimator)
     if hasattr(estimator, "__sklstruct_sub_model__"):
         return clone(estimator).__sklstruct_sub_model__(classes, for_gate)
     return EstimatorSubModel(estimator, for_gate)

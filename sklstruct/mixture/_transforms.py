@@ -13,12 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .._compat import BaseEstimator
-from ..backoff import (
-    BackoffClassifier,
-    BackoffModel,
-    count_windows,
-    single_precision,
-)
+from ..backoff import BackoffClassifier, BackoffModel, count_windows, single_precision
 from ..backoff._distribution import take
 from ..context_tree import HistoryColumns, check_windows, read_windows
 from ..symbols import Labels, TextWindows, learn_symbols

@@ -13,13 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._checks import as_ids, check_ids, check_memory
 from ._directions import leading_directions, weighted_means
 from ._proximity import ClassProximity
-from ._samples import (
-    check_samples,
-    class_means,
-    encode_classes,
-    sum_by_class,
-    to_dense,
-)
+from ._samples import check_samples, class_means, encode_classes, sum_by_class, to_dense
 
 # Rows per block of the pass over dense X; 4096 x 200 float64 is 6.5 MB.
 _CHUNK = 4096

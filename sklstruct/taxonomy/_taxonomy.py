@@ -11,13 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._checks import as_ids, check_count
-from ._io import (
-    read_nested,
-    read_parents,
-    read_paths,
-    write_nested,
-    write_text,
-)
+from ._io import read_nested, read_parents, read_paths, write_nested, write_text
 from ._labels import among, as_labels, is_absent, listed
 from ._node_answers import sums_below, write_paths
 from ._numbering import ClassSets, breadth_first, canonical, check_node, pruned, widened

@@ -21,6 +21,7 @@ from .._compat import (
     HasMethods,
     Interval,
     StrOptions,
+    TextEstimator,
     _align_api_if_sparse,
     _check_sample_weight,
     _fit_context,
@@ -52,7 +53,7 @@ _BLOCK = 1 << 14
 _OURS = HierarchicalClassifier, LinearClassifier
 
 
-class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
+class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
     r"""Classifier of texts: n-grams and a calibrated linear model.
 
     Each text is transformed to a row of tf-idf values of its n-grams (`NgramVectorizer`
@@ -555,8 +556,5 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.string = True
-        tags.input_tags.two_d_array = False
-        tags.input_tags.one_d_array = True
         tags.classifier_tags.multi_label = True
         return tags

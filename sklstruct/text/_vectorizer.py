@@ -13,9 +13,9 @@ from sklearn.pipeline import FeatureUnion
 from sklearn.utils.validation import check_is_fitted
 
 from .._compat import (
-    BaseEstimator,
     Interval,
     StrOptions,
+    TextEstimator,
     TransformerMixin,
     _align_api_if_sparse,
     _fit_context,
@@ -64,7 +64,7 @@ def idf_of(n_texts: int, n_with: np.ndarray) -> np.ndarray:
     return np.log((1.0 + n_texts) / (1.0 + n_with)) + 1.0
 
 
-class NgramVectorizer(TransformerMixin, BaseEstimator):
+class NgramVectorizer(TransformerMixin, TextEstimator):
     r"""Transforms texts to a sparse matrix of tf-idf values, or of counts, of n-grams.
 
     The matrix is equal to the matrix of scikit-learn's
@@ -320,13 +320,6 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "trie_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.string = True
-        tags.input_tags.two_d_array = False
-        tags.input_tags.one_d_array = True
-        return tags
 
     def _reader(self) -> Reader:
         """How texts are cut into symbols, by the checked parameters."""

@@ -164,7 +164,7 @@ def hash_of(path: Path) -> str:
 
 
 def run_kenlm(case: Case, folder: Path, programs: Path) -> Outputs:
-    """A function that returns the output of KenLM's programs."""
+    """The output of KenLM's programs for a case."""
 
     def call(name: str, *arguments: Any, stdin: bytes = b"") -> Any:
         return subprocess.run(

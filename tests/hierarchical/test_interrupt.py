@@ -82,7 +82,7 @@ def test_predict(interrupt, flat, call):
 
 
 def test_a_set_flag_stops_at_once(flat):
-    """Other threads see nothing of one that was interrupted."""
+    """Other threads find the flag set after one was interrupted."""
     model, X, _ = flat
     best, n_dots = np.full((1000, 1), -9, np.int32), np.zeros(1000, np.int64)
     rows = *model, X[:1000].reshape(-1), None, None, np.empty(800)

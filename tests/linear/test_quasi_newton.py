@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from _cases import all_pairs
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
 from sklearn.datasets import load_digits, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -441,3 +442,29 @@ def test_features_whose_squares_overflow_do_without_the_metric():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert problems._metric(0, 1.0, np.inf) == (None, None, None)
+
+
+@pytest.mark.parametrize("d", [20, 200, 300])
+def test_about_as_many_iterations_as_scipys(d, monkeypatch):
+    """With as many pairs; long vectors are multiplied in pieces."""
+    with_metric(monkeypatch, False)
+    X, y = sorted_classes(np.random.default_rng(0), 400, 12, np.ones(d))
+    one, C = np.ones(y.size), 1.0
+    coef, intercept, n_iter, _ = NodeProblems(X, one, [class_bounds(y)]).fit(
+        np.full(1, C), tol=1e-4
+    )
+    goal, found = objective(X, y, one, C, coef, intercept), []
+
+    def value(v):
+        w, b = v[: 12 * d].reshape(12, d), v[12 * d :]
+        slopes = gradient(X, y, one, C, w, b, False)
+        slope = C * np.concatenate([slope.ravel() for slope in slopes])
+        return objective(X, y, one, C, w, b), slope
+
+    minimize(
+        value, np.zeros(12 * (d + 1)), jac=True, method="L-BFGS-B",
+        options={"maxcor": _quasi_newton.kernels.MEMORY, "ftol": 0, "gtol": 0},
+        callback=lambda v: found.append(value(v)[0]),
+    )  # fmt: skip
+    n_steps = 1 + np.flatnonzero(np.array(found) <= goal)[0]
+    assert n_iter[0] < 1.2 * n_steps

@@ -197,7 +197,7 @@ def test_weights_by_depth_are_the_optimum_of_each_depth(data, held_out):
     np.testing.assert_allclose(weight, expected[depth], rtol=0, atol=0.02)
 
 
-def test_logistic_weights_are_the_optimum_over_the_facts(data, held_out):
+def test_logistic_weights_are_the_optimum_over_the_features(data, held_out):
     """The features: indicators of the depths, logarithms of counts, also by depth."""
     X, y = shallow(*held_out)
     model = MixtureLM(parts(), weights="logistic").fit(*data, X_val=X, y_val=y)
@@ -396,7 +396,7 @@ def test_parameters_of_models_have_names(data):
 
 
 @pytest.mark.filterwarnings("error:overflow")
-def test_facts_of_large_weights_are_finite(data, held_out):
+def test_gate_features_of_large_weights_are_finite(data, held_out):
     """Weights beyond single precision."""
     joint = JointLogLinear(padding=-1, lam=1e42)
     parts = [("joint", joint), ("short", AdditiveLM(1, delta=0.5, padding=-1))]

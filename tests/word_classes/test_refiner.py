@@ -289,7 +289,7 @@ def test_language_model_with_unknown_words():
     text = ["the zebra sat on the mat"]
     log_prob = lm.token_log_proba(text)[0]
     assert np.isnan(log_prob[1]) and np.isfinite(np.delete(log_prob, 1)).all()
-    # The rest after the word has no history before it.
+    # The words after the unknown word have no history.
     alone = lm.estimator_.predict_log_proba(np.array([[-1, -1, -1]]))[0]
     sat = lm.vocabulary_.tolist().index("sat")
     assert log_prob[2] == pytest.approx(alone[sat], rel=1e-12)

@@ -54,7 +54,7 @@ class GraphDiffusionUnigram(UnigramSmoother):
         sparse, has its rows in the sorted order of the classes, and `classes` must be
         given in that order. A function makes the matrix from the array of classes, such
         as `group_graph`. The diagonal is ignored: :math:`w(x, x) = 1`. Multiply the
-        matrix by a number to change the share that stays.
+        matrix by a number to change the share that stays in the normalized method.
 
     n_steps : int, default=1
         Length of the walk of the normalized method, from 1 to 1 000 000: s steps give
@@ -95,9 +95,9 @@ class GraphDiffusionUnigram(UnigramSmoother):
     -----
     The graph of counts is never built: both methods act on the count classes (for
     kernel diffusion a tridiagonal recursion), O(n_classes) in all, and are exact for
-    any `base`. Other graphs cost `n_steps` or `n_terms` products
-    with the matrix. ``"exact"`` sums :math:`(I + H/b)^k` with Poisson weights, for b
-    the largest d: about :math:`tb` products, without cancellation.
+    any `base`. Other graphs cost `n_steps` or `n_terms` products with the matrix.
+    ``"exact"`` sums :math:`(I + H/b)^k` with Poisson weights, for b the largest d:
+    about :math:`tb` products, without cancellation.
 
     Fractional counts are neighbours where they differ by at most 1.
 
