@@ -13,7 +13,7 @@ from ..backoff import BackoffModel
 from . import _probing, _trie
 from ._arpa_read import Section, build_model, decode_words
 from ._arpa_write import check_optional
-from ._kenlm_entries import EntryFiles, Source, put_entries
+from ._kenlm_entries import EntryFiles, EntryStream, Source, put_entries
 from ._kenlm_fast import Tables
 from ._kenlm_layout import (
     MOST_BITS,
@@ -89,8 +89,13 @@ def _write(model: BackoffModel, kind: Any, option: Any) -> Callable[[Any], None]
         with any_place(file) as (image, folder):
             written.begin(image, ngrams.ids.spelling(ngrams.words))
             source = Source(ngrams.parts(), ngrams.tree, ngrams.word_of_node)
-            put_entries(folder, 0, written.entries(image, source))
-            files = EntryFiles(folder, 1)
+            files: EntryFiles | EntryStream
+            entries = written.entries(image, source)
+            if written.is_small:
+                files = EntryStream(entries)
+            else:
+                put_entries(folder, 0, entries)
+                files = EntryFiles(folder, 1)
             written.values(image, files)
             written.finish(image, written.fill(image, files))
 

@@ -20,7 +20,7 @@ from libc.string cimport memcpy
 
 from .._prefetch cimport prefetch
 from .._watch cimport Watch, over, propagate, watch_of
-from ._kenlm_fast cimport MIDDLE, MOST, added, find, moved, murmur, read64
+from ._kenlm_fast cimport MIDDLE, MOST, added, find, moved, murmur, read32, read64
 
 import numpy as np
 
@@ -124,9 +124,9 @@ def fill(
         -1 if two entries have one key, or an entry has a key of 0.
     """
     cdef uint64_t[BLOCK] home
-    cdef uint8_t[MIDDLE] moving, resident
-    cdef uint64_t key, found, at, size = part.shape[0] // width
+    cdef uint64_t key, found, at, numbers, others, size = part.shape[0] // width
     cdef int64_t i, begin = 0, stop, n_entries = entries.shape[0] // width, n_beyond = 0
+    cdef bint two = width == MIDDLE
     cdef uint8_t* bucket
     with nogil:
         while begin < n_entries and n_beyond >= 0:
@@ -138,8 +138,8 @@ def fill(
                 home[i - begin] = at
                 prefetch(&part[0] + home[i - begin] * width, 1)
             for i in range(begin, stop):
-                memcpy(moving, &entries[i * width], width)
-                key, at = read64(moving), home[i - begin]
+                key, at = read64(&entries[i * width]), home[i - begin]
+                numbers = numbers_of(&entries[i * width], two)
                 if key == 0:
                     n_beyond = -1
                     break
@@ -149,21 +149,35 @@ def fill(
                     if found == key:
                         break
                     if found == 0 or found > key:
-                        memcpy(resident, bucket, width)
-                        memcpy(bucket, moving, width)
+                        others = numbers_of(bucket, two)
+                        put_entry(bucket, key, numbers, two)
                         if found == 0:
                             break
-                        memcpy(moving, resident, width)
-                        key = found
+                        key, numbers = found, others
                     at += 1
                 if at == size:
-                    memcpy(&beyond[n_beyond * width], moving, width)
+                    put_entry(&beyond[n_beyond * width], key, numbers, two)
                     n_beyond += 1
                 elif found == key:
                     n_beyond = -1
                     break
             begin = stop
     return n_beyond
+
+
+cdef inline uint64_t numbers_of(const uint8_t* entry, bint two) noexcept nogil:
+    """The bits of the number or of the two numbers after the key of an entry."""
+    return read64(entry + 8) if two else read32(entry + 8)
+
+
+cdef inline void put_entry(
+    uint8_t* place, uint64_t key, uint64_t numbers, bint two
+) noexcept nogil:
+    memcpy(place, &key, 8)
+    if two:
+        memcpy(place + 8, &numbers, 8)
+    else:
+        memcpy(place + 8, &numbers, 4)
 
 
 cdef inline int32_t words_of(
