@@ -95,7 +95,7 @@ def row_keys(
             for j in range(k - 1, -1, -1):
                 key = moved(key) ^ added(words[j])
             memcpy(&out[i, 0], &key, 8)
-            part[i] = <uint16_t>(key % n // n_in_part)
+            part[i] = <uint16_t>(key % n // n_in_part) if n_in_part < n else 0
 
 
 def fill(
