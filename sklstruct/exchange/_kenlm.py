@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._files import any_place
+from .._files import any_place, folder_beside
 from ..backoff import BackoffModel
 from . import _probing, _trie
 from ._arpa_read import Section, build_model, decode_words
@@ -83,21 +83,24 @@ def write_trie(
 
 def _write(model: BackoffModel, kind: Any, option: Any) -> Callable[[Any], None]:
     ngrams = NGrams(model, by_hash=kind.by_hash)
-    written = kind(ngrams.counts, ngrams.ids, [ngrams.sample()], option)
+    samples = [ngrams.sample()] if kind.by_hash else []
+    written = kind(ngrams.counts, ngrams.ids, samples, option)
 
     def store(file: Any) -> None:
-        with any_place(file) as (image, folder):
+        with any_place(file) as image:
             written.begin(image, ngrams.ids.spelling(ngrams.words))
             source = Source(ngrams.parts(), ngrams.tree, ngrams.word_of_node)
-            files: EntryFiles | EntryStream
             entries = written.entries(image, source)
             if written.is_small:
-                files = EntryStream(entries)
-            else:
+                complete(image, EntryStream(entries))
+                return
+            with folder_beside(image) as folder:
                 put_entries(folder, 0, entries)
-                files = EntryFiles(folder, 1)
-            written.values(image, files)
-            written.finish(image, written.fill(image, files))
+                complete(image, EntryFiles(folder, 1))
+
+    def complete(image, files):
+        written.values(image, files)
+        written.finish(image, written.fill(image, files))
 
     return store
 
