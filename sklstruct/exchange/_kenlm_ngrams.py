@@ -66,7 +66,7 @@ class WordIds:
     def oldest(self, words: FileWords, tree: ContextTree) -> np.ndarray:
         """The id of the oldest word of each node."""
         out = np.zeros(tree.n_nodes, dtype=np.uint32)
-        out[1:] = self.id_of[words.of_symbol][tree.symbol[1:]]
+        out[1:] = self.id_of[words.of_symbol].take(tree.symbol[1:])
         return out
 
 

@@ -24,10 +24,10 @@ from ._kenlm_entries import (
 from ._kenlm_layout import ABSENT, NO_LONGER, SIGN, Buckets, Layout, probing_layout
 from ._kenlm_ngrams import File, Found, WordIds
 
-# Bytes of a part of a table, which the cache of a processor holds; of a file whose
-# tables are one part each; and buckets that are read to put one more entry in.
+# Bytes of a part of a table, which the cache of a processor holds; such parts in a file
+# whose tables are filled as a whole; and buckets that are read to put an entry in.
 _PART = 1 << 21
-_SMALL = 1 << 24
+_FEW = 8
 _WINDOW = 1 << 12
 
 
@@ -55,7 +55,7 @@ class ProbingFile:
         self._layout = probing_layout(counts, ids.hashes.size, multiplier)
         self._ids = ids
         self._tables: list[Buckets] = [self._layout.words, *self._layout.longer]
-        self.is_small = self._layout.end <= _SMALL
+        self.is_small = self._layout.end <= _FEW * _PART
 
     def begin(self, image: Any, spelling: bytes) -> None:
         """Write what is not an entry, and <unk> as a word that the model lacks."""
@@ -74,7 +74,7 @@ class ProbingFile:
             part = ids.hashes[named] % np.uint64(table.n) // np.uint64(n_in_part)
             yield Entries(0, rows, part.astype(np.uint16), -(-table.n // n_in_part))
         for order, ngrams, prob, weight in source.parts:
-            last = ids.id_of[ngrams.last]
+            last = ids.id_of.take(ngrams.last)
             if order == 1:
                 self._put_unigrams(image, last, np.column_stack([prob, weight]))
                 continue

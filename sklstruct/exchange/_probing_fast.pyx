@@ -20,7 +20,9 @@ from libc.string cimport memcpy
 
 from .._prefetch cimport prefetch
 from .._watch cimport Watch, over, propagate, watch_of
-from ._kenlm_fast cimport MIDDLE, MOST, added, find, moved, murmur, read32, read64
+from ._kenlm_fast cimport (
+    MIDDLE, MOST, added, find, home_of, inverse_of, moved, murmur, read32, read64,
+)
 
 import numpy as np
 
@@ -126,6 +128,7 @@ def fill(
     cdef uint64_t[BLOCK] home
     cdef uint64_t key, found, at, numbers, others, size = part.shape[0] // width
     cdef int64_t i, begin = 0, stop, n_entries = entries.shape[0] // width, n_beyond = 0
+    cdef uint64_t inverse = inverse_of(n)
     cdef bint two = width == MIDDLE
     cdef uint8_t* bucket
     with nogil:
@@ -134,7 +137,7 @@ def fill(
             for i in range(begin, stop):
                 at = 0
                 if first >= 0:
-                    at = read64(&entries[i * width]) % n - <uint64_t>first
+                    at = home_of(read64(&entries[i * width]), n, inverse) - first
                 home[i - begin] = at
                 prefetch(&part[0] + home[i - begin] * width, 1)
             for i in range(begin, stop):
@@ -248,6 +251,7 @@ def find_longer(
     cdef int64_t m, i, j, n_found = 0, room = found_a.shape[0]
     cdef int64_t n = first.shape[0]
     cdef uint64_t n_buckets = table.shape[0] // width, candidate, base, bit
+    cdef uint64_t inverse = inverse_of(n_buckets) if n_buckets else 0
     cdef const uint8_t* at
     cdef uint32_t step = 2 if width == MIDDLE else 1
     summand = np.empty(n, dtype=np.uint64)
@@ -268,7 +272,7 @@ def find_longer(
                     bit = (candidate * SPREAD) >> shift
                     if not (bits[bit >> 6] >> (bit & 63)) & 1:
                         continue
-                    at = find(&table[0], width, n_buckets, candidate)
+                    at = find(&table[0], width, n_buckets, inverse, candidate)
                     if at == NULL:
                         continue
                     if n_found == room:
