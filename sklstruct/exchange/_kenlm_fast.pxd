@@ -66,8 +66,8 @@ cdef inline uint64_t read_bits(
 
 cdef extern from *:
     """
-    /* key % n without a division. The quotient (key inverse) / 2^64 is too small by 1 at
-       most, as 2^64 - n inverse <= n. */
+    /* key % n without a division: the quotient (key inverse) / 2^64 is too small by 1
+       at most, as 2^64 - n inverse <= n. */
     static inline uint64_t sklstruct_home(
         uint64_t key, uint64_t n, uint64_t inverse) {
     #ifdef __SIZEOF_INT128__

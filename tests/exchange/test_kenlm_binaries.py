@@ -428,6 +428,15 @@ def test_the_order_of_the_entries_does_not_change_a_table():
             passed = (passed + 1) % 100
 
 
+def test_the_sign_of_a_weight_of_zero_says_whether_an_ngram_begins_with_it():
+    weight = np.repeat([0.0, -0.0, -0.5, 0.25, -np.inf], 2)
+    begins = np.tile([True, False], 5)
+    bits = _kenlm_ngrams.weight_bits(weight, begins)
+    got = bits.view(np.float32)
+    assert np.array_equal(got, weight.astype(np.float32))
+    assert np.signbit(got[:4]).tolist() == [False, True, False, True]
+
+
 @pytest.mark.parametrize("multiplier", [1.0, 0, -2, np.nan, np.inf, "2", 100.5, 1e6])
 def test_multipliers_are_checked(multiplier):
     with pytest.raises(ValueError, match="multiplier must be above 1"):
