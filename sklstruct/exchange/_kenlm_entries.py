@@ -101,6 +101,9 @@ class EntryStream:
             yield rows.view(np.uint8).ravel()
 
 
+AnyEntries = EntryFiles | EntryStream
+
+
 def begin_file(image: Any, layout: Layout, spelling: bytes) -> None:
     """Write what is not a table; what is before the end and not written is 0."""
     for at, data in [(layout.end, spelling), *headers(layout)]:

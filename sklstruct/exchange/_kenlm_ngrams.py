@@ -129,7 +129,7 @@ class NGrams:
         ] + [set()]
         for k, (never, more) in enumerate(zip(sections.never, longer)):
             for rows, pairs in sections.pairs(k):
-                begin = begins.take(rows.own)
+                begin = begins.take(closed.extension[pairs])
                 yield k + 1, rows, *bits_of(rows, begin, ends[pairs])
             both = zip(never.node.tolist(), never.last.tolist())
             ending = np.array([row in more for row in both], dtype=bool)

@@ -12,15 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _probing_fast as _fast
-from ._kenlm_entries import (
-    MOST_PARTS,
-    Entries,
-    EntryFiles,
-    EntryStream,
-    Source,
-    begin_file,
-    put,
-)
+from ._kenlm_entries import MOST_PARTS, AnyEntries, Entries, Source, begin_file, put
 from ._kenlm_layout import ABSENT, NO_LONGER, SIGN, Buckets, Layout, probing_layout
 from ._kenlm_ngrams import File, Found, WordIds
 
@@ -104,20 +96,12 @@ class ProbingFile:
             put(image, table.first + table.width * int(ids[a]), numbers[a:b].tobytes())
 
     def values(
-        self,
-        image: Any,
-        files: EntryFiles | EntryStream,
-        shard: int = 0,
-        n_shards: int = 1,
+        self, image: Any, files: AnyEntries, shard: int = 0, n_shards: int = 1
     ) -> None:
         """Numbers are as they are."""
 
     def fill(
-        self,
-        image: Any,
-        files: EntryFiles | EntryStream,
-        shard: int = 0,
-        n_shards: int = 1,
+        self, image: Any, files: AnyEntries, shard: int = 0, n_shards: int = 1
     ) -> list[Beyond]:
         """Fill the parts of tables whose number modulo n_shards is the shard's."""
         out, number = [], 0
