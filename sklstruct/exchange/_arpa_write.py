@@ -135,7 +135,7 @@ class Sections:
         # the highest order has three.
         weight = np.full(node.size, np.nan)
         if k + 1 < self.order or self.bounds is not None:
-            # Where no node is the n-gram's own: the weight of the root, which is 0.
+            # An n-gram without a node takes the weight of the root, which is 0.
             weight = log10_backoffs(self.closed.log_backoff.take(own), self.zero)
         return NgramRows(node, last, log_prob, weight, None, own)
 
