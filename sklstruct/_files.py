@@ -192,23 +192,26 @@ def packing(raw: Any, path: str) -> Iterator[Any]:
 
 
 @contextmanager
-def any_place(file: Any) -> Iterator[tuple[Any, str]]:
-    """A file whose bytes are written and read in any order, and a folder.
+def any_place(file: Any) -> Iterator[Any]:
+    """A file whose bytes are written and read in any order.
 
-    The file is that of `open_write`, or stands for it until the end if that only takes
-    one byte after the other. The folder is for temporary files: beside the file, or
-    that of the system.
+    This is the file of `open_write`, or stands for it until the end if that only takes
+    one byte after the other.
     """
-    given = file.readable()
-    here = os.path.dirname(file.name) if given and hasattr(file, "name") else None
-    with tempfile.TemporaryDirectory(prefix=".", dir=here) as folder:
-        if given:
-            yield file, folder
-            return
-        with open(os.path.join(folder, "image"), "x+b") as image:
-            yield image, folder
-            image.seek(0)
-            shutil.copyfileobj(image, file, 1 << 20)
+    if file.readable():
+        yield file
+        return
+    with tempfile.TemporaryFile() as image:
+        yield image
+        image.seek(0)
+        shutil.copyfileobj(image, file, 1 << 20)
+
+
+def folder_beside(file: Any) -> tempfile.TemporaryDirectory[str]:
+    """A folder for temporary files: beside a file of `any_place`, or of the system."""
+    name = getattr(file, "name", None)
+    here = os.path.dirname(name) if isinstance(name, str) else None
+    return tempfile.TemporaryDirectory(prefix=".", dir=here)
 
 
 @contextmanager

@@ -133,9 +133,10 @@ class Sections:
     def _rows(self, k, node, last, log_prob, own):
         # Decoders take their words from lines of three columns, so every line below
         # the highest order has three.
-        none = 0.0 if k + 1 < self.order or self.bounds is not None else np.nan
-        weight, known = np.full(node.size, none), own > 0
-        weight[known] = log10_backoffs(self.closed.log_backoff[own[known]], self.zero)
+        weight = np.full(node.size, np.nan)
+        if k + 1 < self.order or self.bounds is not None:
+            # An n-gram without a node takes the weight of the root, which is 0.
+            weight = log10_backoffs(self.closed.log_backoff.take(own), self.zero)
         return NgramRows(node, last, log_prob, weight, None, own)
 
     def rows(self, k: int) -> Iterator[NgramRows]:

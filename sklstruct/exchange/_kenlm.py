@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from .._files import any_place
+from .._files import any_place, folder_beside
 from ..backoff import BackoffModel
 from . import _probing, _trie
 from ._arpa_read import Section, build_model, decode_words
 from ._arpa_write import check_optional
-from ._kenlm_entries import EntryFiles, Source, put_entries
+from ._kenlm_entries import EntryFiles, EntryStream, Source, put_entries
 from ._kenlm_fast import Tables
 from ._kenlm_layout import (
     MOST_BITS,
@@ -83,16 +83,24 @@ def write_trie(
 
 def _write(model: BackoffModel, kind: Any, option: Any) -> Callable[[Any], None]:
     ngrams = NGrams(model, by_hash=kind.by_hash)
-    written = kind(ngrams.counts, ngrams.ids, [ngrams.sample()], option)
+    samples = [ngrams.sample()] if kind.by_hash else []
+    written = kind(ngrams.counts, ngrams.ids, samples, option)
 
     def store(file: Any) -> None:
-        with any_place(file) as (image, folder):
+        with any_place(file) as image:
             written.begin(image, ngrams.ids.spelling(ngrams.words))
             source = Source(ngrams.parts(), ngrams.tree, ngrams.word_of_node)
-            put_entries(folder, 0, written.entries(image, source))
-            files = EntryFiles(folder, 1)
-            written.values(image, files)
-            written.finish(image, written.fill(image, files))
+            entries = written.entries(image, source)
+            if written.is_small:
+                complete(image, EntryStream(entries))
+                return
+            with folder_beside(image) as folder:
+                put_entries(folder, 0, entries)
+                complete(image, EntryFiles(folder, 1))
+
+    def complete(image, files):
+        written.values(image, files)
+        written.finish(image, written.fill(image, files))
 
     return store
 

@@ -64,11 +64,35 @@ cdef inline uint64_t read_bits(
     return (read64(data + (at >> 3)) >> (at & 7)) & ((<uint64_t>1 << width) - 1)
 
 
+cdef extern from *:
+    """
+    /* key % n without a division: the quotient (key inverse) / 2^64 is too small by 1
+       at most, as 2^64 - n inverse <= n. */
+    static inline uint64_t sklstruct_home(
+        uint64_t key, uint64_t n, uint64_t inverse) {
+    #ifdef __SIZEOF_INT128__
+        key -= n * (uint64_t)(((unsigned __int128)key * inverse) >> 64);
+        return key < n ? key : key - n;
+    #else
+        return key % n;
+    #endif
+    }
+    """
+    uint64_t home_of "sklstruct_home"(
+        uint64_t key, uint64_t n, uint64_t inverse
+    ) noexcept nogil
+
+
+cdef inline uint64_t inverse_of(uint64_t n) noexcept nogil:
+    """Of the number of buckets of a table, for `home_of`."""
+    return <uint64_t>-1 // n
+
+
 cdef inline const uint8_t* find(
-    const uint8_t* table, int64_t width, uint64_t n, uint64_t key
+    const uint8_t* table, int64_t width, uint64_t n, uint64_t inverse, uint64_t key
 ) noexcept nogil:
     """The bucket of a key, NULL where it is missing."""
-    cdef uint64_t at = key % n, found
+    cdef uint64_t at = home_of(key, n, inverse), found
     while True:
         found = read64(table + at * width)
         if found == key:

@@ -42,6 +42,7 @@ cdef uint32_t MINUS_ZERO = 0x80000000u  # a weight that says: begins no longer n
 cdef struct level_t:  # the n-grams of one order, without unigrams
     const uint8_t* data
     uint64_t n  # buckets, or records
+    uint64_t inverse  # of n
     int64_t width  # bytes of a bucket, or bits of a record
     # Of a trie: bits of fields and where they begin in a record.
     int32_t word_bits, prob_at, prob_bits, weight_at, weight_bits, next_at, next_bits
@@ -56,6 +57,7 @@ cdef struct tables_t:
     int32_t order
     uint32_t n_words
     const uint8_t* words
+    uint64_t word_inverse
     uint64_t word_buckets  # of a trie: sorted hashes, of the words 1, 2, ...
     const uint8_t* unigrams
     int64_t unigram_width
@@ -121,7 +123,7 @@ cdef inline uint32_t word_id(
         return 0
     if t.trie:
         return sorted_id(t.words, t.word_buckets, h)
-    at = find(t.words, WORD, t.word_buckets, h)
+    at = find(t.words, WORD, t.word_buckets, t.word_inverse, h)
     return 0 if at == NULL else read32(at + 8)
 
 
@@ -223,7 +225,7 @@ cdef inline bint longer(
     if t.trie:
         return in_trie(t, k, word, f)
     f.key = moved(f.key) ^ added(word)
-    at = find(level.data, level.width, level.n, f.key)
+    at = find(level.data, level.width, level.n, level.inverse, f.key)
     if at == NULL:
         return False
     f.prob = read32(at + 8)
@@ -417,6 +419,7 @@ cdef class Tables:
             )
             if not t.trie:
                 check_empty(level.data, level.width, level.n)
+                level.inverse = inverse_of(level.n)
                 continue
             level.word_bits, level.next_bits = part.word_bits, part.next_bits
             level.prob_at, level.prob_bits = part.prob_at, part.prob_bits
@@ -426,6 +429,7 @@ cdef class Tables:
             level.offsets = self.part(part.offsets)
         if not t.trie:
             check_empty(t.words, WORD, t.word_buckets)
+            t.word_inverse = inverse_of(t.word_buckets)
             self.check_ids()
         self.start = self.id_of(b"<s>")
         self.end = self.id_of(b"</s>")

@@ -12,7 +12,7 @@ from ..backoff import BackoffModel
 from ..context_tree import ContextTree
 from ._arpa_write import NgramRows, sections_of
 from ._kenlm_fast import MOST_ORDER
-from ._kenlm_layout import NO_LONGER, SIGN
+from ._kenlm_layout import SIGN
 from ._probing_fast import hash_words
 from ._words import FileWords
 
@@ -66,7 +66,7 @@ class WordIds:
     def oldest(self, words: FileWords, tree: ContextTree) -> np.ndarray:
         """The id of the oldest word of each node."""
         out = np.zeros(tree.n_nodes, dtype=np.uint32)
-        out[1:] = self.id_of[words.of_symbol][tree.symbol[1:]]
+        out[1:] = self.id_of[words.of_symbol].take(tree.symbol[1:])
         return out
 
 
@@ -120,7 +120,7 @@ class NGrams:
         for rows in sections.never:  # "h w" with w never predicted begins with h
             begins[rows.node] = True
         begins[0] = False  # the node of an n-gram that is not a context
-        ends = closed.suffixes().astype(bool)
+        ends = closed.suffixes().view(bool)
         # "h w" with w never predicted ends "x h w", if that is there.
         parent = closed.tree.parent
         longer = [
@@ -129,7 +129,8 @@ class NGrams:
         ] + [set()]
         for k, (never, more) in enumerate(zip(sections.never, longer)):
             for rows, pairs in sections.pairs(k):
-                yield k + 1, rows, *bits_of(rows, begins[rows.own], ends[pairs])
+                begin = begins.take(closed.extension[pairs])
+                yield k + 1, rows, *bits_of(rows, begin, ends[pairs])
             both = zip(never.node.tolist(), never.last.tolist())
             ending = np.array([row in more for row in both], dtype=bool)
             yield k + 1, never, *bits_of(never, begins[never.own], ending)
@@ -150,7 +151,7 @@ def prob_bits(log_prob: np.ndarray, ends: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):  # beyond the range: -inf, as KenLM reads it
         prob = log_prob.astype(np.float32).view(np.uint32)
     prob |= SIGN
-    prob[ends] ^= SIGN
+    prob ^= _signs(ends)
     return prob
 
 
@@ -158,12 +159,16 @@ def weight_bits(log_backoff: np.ndarray, begins: np.ndarray) -> np.ndarray:
     """The bits of log10-weights; the sign of a weight of 0 holds `begins`."""
     with np.errstate(over="ignore"):
         weight = log_backoff.astype(np.float32)
-    none = weight == 0.0
+    none = (weight == 0.0) & ~begins
+    weight += np.float32(0.0)  # no -0, which means: begins no longer n-gram
     bits = weight.view(np.uint32)
-    bits[none] = 0  # -0 means: begins no longer n-gram
-    none &= ~begins
-    bits[none] = NO_LONGER
+    bits |= _signs(none)
     return bits
+
+
+def _signs(which: np.ndarray) -> np.ndarray:
+    """The sign bit where `which`. A mask as an index takes far longer than a shift."""
+    return np.left_shift(which, 31, dtype=np.uint32)
 
 
 def newest_of_some(

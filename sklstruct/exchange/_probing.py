@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _probing_fast as _fast
-from ._kenlm_entries import MOST_PARTS, Entries, EntryFiles, Source, begin_file, put
+from ._kenlm_entries import MOST_PARTS, AnyEntries, Entries, Source, begin_file, put
 from ._kenlm_layout import ABSENT, NO_LONGER, SIGN, Buckets, Layout, probing_layout
 from ._kenlm_ngrams import File, Found, WordIds
 
-# Bytes of a part of a table, which the cache of a processor holds, and buckets that are
-# read to put one more entry in.
+# Bytes of a part of a table, which the cache of a processor holds; such parts in a file
+# whose tables are filled as a whole; and buckets that are read to put an entry in.
 _PART = 1 << 21
+_FEW = 8
 _WINDOW = 1 << 12
 
 
@@ -46,6 +47,7 @@ class ProbingFile:
         self._layout = probing_layout(counts, ids.hashes.size, multiplier)
         self._ids = ids
         self._tables: list[Buckets] = [self._layout.words, *self._layout.longer]
+        self.is_small = self._layout.end <= _FEW * _PART
 
     def begin(self, image: Any, spelling: bytes) -> None:
         """Write what is not an entry, and <unk> as a word that the model lacks."""
@@ -60,16 +62,16 @@ class ProbingFile:
             rows = np.empty((named.sum(), 3), dtype=np.uint32)
             rows[:, :2] = ids.hashes[named].view(np.uint32).reshape(-1, 2)
             rows[:, 2] = ids.id_of[named]
-            table, n_in_part = self._tables[0], _n_in_part(self._tables[0])
+            table, n_in_part = self._tables[0], self._n_in_part(self._tables[0])
             part = ids.hashes[named] % np.uint64(table.n) // np.uint64(n_in_part)
             yield Entries(0, rows, part.astype(np.uint16), -(-table.n // n_in_part))
         for order, ngrams, prob, weight in source.parts:
-            last = ids.id_of[ngrams.last]
+            last = ids.id_of.take(ngrams.last)
             if order == 1:
                 self._put_unigrams(image, last, np.column_stack([prob, weight]))
                 continue
             table = self._tables[order - 1]
-            n_in_part = _n_in_part(table)
+            n_in_part = self._n_in_part(table)
             rows = np.empty((last.size, table.width // 4), dtype=np.uint32)
             part = np.empty(last.size, dtype=np.uint16)
             _fast.row_keys(
@@ -81,6 +83,11 @@ class ProbingFile:
                 rows[:, 3] = weight
             yield Entries(order - 1, rows, part, -(-table.n // n_in_part))
 
+    def _n_in_part(self, table):
+        if self.is_small:
+            return table.n
+        return max(1, _PART // table.width, table.n // MOST_PARTS)
+
     def _put_unigrams(self, image: Any, ids: np.ndarray, numbers: np.ndarray) -> None:
         # Those of successive ids at once.
         runs = np.flatnonzero(np.diff(ids.astype(np.int64), prepend=-2) != 1).tolist()
@@ -89,17 +96,17 @@ class ProbingFile:
             put(image, table.first + table.width * int(ids[a]), numbers[a:b].tobytes())
 
     def values(
-        self, image: Any, files: EntryFiles, shard: int = 0, n_shards: int = 1
+        self, image: Any, files: AnyEntries, shard: int = 0, n_shards: int = 1
     ) -> None:
         """Numbers are as they are."""
 
     def fill(
-        self, image: Any, files: EntryFiles, shard: int = 0, n_shards: int = 1
+        self, image: Any, files: AnyEntries, shard: int = 0, n_shards: int = 1
     ) -> list[Beyond]:
         """Fill the parts of tables whose number modulo n_shards is the shard's."""
         out, number = [], 0
         for i, table in enumerate(self._tables):
-            n_in_part = _n_in_part(table)
+            n_in_part = self._n_in_part(table)
             for k, first in enumerate(range(0, table.n, n_in_part)):
                 number += 1
                 if number % n_shards != shard:
@@ -142,10 +149,6 @@ def _insert(
         f"model: two n-grams of order {i + 1} have one key, which KenLM's hash tables "
         "cannot hold; write a trie or an ARPA file"
     )
-
-
-def _n_in_part(table: Buckets) -> int:
-    return max(1, _PART // table.width, table.n // MOST_PARTS)
 
 
 class _Known(NamedTuple):

@@ -20,7 +20,9 @@ from libc.string cimport memcpy
 
 from .._prefetch cimport prefetch
 from .._watch cimport Watch, over, propagate, watch_of
-from ._kenlm_fast cimport MIDDLE, MOST, added, find, moved, murmur, read64
+from ._kenlm_fast cimport (
+    MIDDLE, MOST, added, find, home_of, inverse_of, moved, murmur, read32, read64,
+)
 
 import numpy as np
 
@@ -95,7 +97,7 @@ def row_keys(
             for j in range(k - 1, -1, -1):
                 key = moved(key) ^ added(words[j])
             memcpy(&out[i, 0], &key, 8)
-            part[i] = <uint16_t>(key % n // n_in_part)
+            part[i] = <uint16_t>(key % n // n_in_part) if n_in_part < n else 0
 
 
 def fill(
@@ -124,9 +126,10 @@ def fill(
         -1 if two entries have one key, or an entry has a key of 0.
     """
     cdef uint64_t[BLOCK] home
-    cdef uint8_t[MIDDLE] moving, resident
-    cdef uint64_t key, found, at, size = part.shape[0] // width
+    cdef uint64_t key, found, at, numbers, others, size = part.shape[0] // width
     cdef int64_t i, begin = 0, stop, n_entries = entries.shape[0] // width, n_beyond = 0
+    cdef uint64_t inverse = inverse_of(n)
+    cdef bint two = width == MIDDLE
     cdef uint8_t* bucket
     with nogil:
         while begin < n_entries and n_beyond >= 0:
@@ -134,12 +137,12 @@ def fill(
             for i in range(begin, stop):
                 at = 0
                 if first >= 0:
-                    at = read64(&entries[i * width]) % n - <uint64_t>first
+                    at = home_of(read64(&entries[i * width]), n, inverse) - first
                 home[i - begin] = at
                 prefetch(&part[0] + home[i - begin] * width, 1)
             for i in range(begin, stop):
-                memcpy(moving, &entries[i * width], width)
-                key, at = read64(moving), home[i - begin]
+                key, at = read64(&entries[i * width]), home[i - begin]
+                numbers = numbers_of(&entries[i * width], two)
                 if key == 0:
                     n_beyond = -1
                     break
@@ -149,21 +152,35 @@ def fill(
                     if found == key:
                         break
                     if found == 0 or found > key:
-                        memcpy(resident, bucket, width)
-                        memcpy(bucket, moving, width)
+                        others = numbers_of(bucket, two)
+                        put_entry(bucket, key, numbers, two)
                         if found == 0:
                             break
-                        memcpy(moving, resident, width)
-                        key = found
+                        key, numbers = found, others
                     at += 1
                 if at == size:
-                    memcpy(&beyond[n_beyond * width], moving, width)
+                    put_entry(&beyond[n_beyond * width], key, numbers, two)
                     n_beyond += 1
                 elif found == key:
                     n_beyond = -1
                     break
             begin = stop
     return n_beyond
+
+
+cdef inline uint64_t numbers_of(const uint8_t* entry, bint two) noexcept nogil:
+    """The bits of the number or of the two numbers after the key of an entry."""
+    return read64(entry + 8) if two else read32(entry + 8)
+
+
+cdef inline void put_entry(
+    uint8_t* place, uint64_t key, uint64_t numbers, bint two
+) noexcept nogil:
+    memcpy(place, &key, 8)
+    if two:
+        memcpy(place + 8, &numbers, 8)
+    else:
+        memcpy(place + 8, &numbers, 4)
 
 
 cdef inline int32_t words_of(
@@ -234,6 +251,7 @@ def find_longer(
     cdef int64_t m, i, j, n_found = 0, room = found_a.shape[0]
     cdef int64_t n = first.shape[0]
     cdef uint64_t n_buckets = table.shape[0] // width, candidate, base, bit
+    cdef uint64_t inverse = inverse_of(n_buckets) if n_buckets else 0
     cdef const uint8_t* at
     cdef uint32_t step = 2 if width == MIDDLE else 1
     summand = np.empty(n, dtype=np.uint64)
@@ -254,7 +272,7 @@ def find_longer(
                     bit = (candidate * SPREAD) >> shift
                     if not (bits[bit >> 6] >> (bit & 63)) & 1:
                         continue
-                    at = find(&table[0], width, n_buckets, candidate)
+                    at = find(&table[0], width, n_buckets, inverse, candidate)
                     if at == NULL:
                         continue
                     if n_found == room:

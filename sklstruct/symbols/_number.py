@@ -87,14 +87,14 @@ def not_symbols(what: str, value: Any) -> TypeError:
 
 def _symbols(name: str, i: int, sentence: Any) -> Any:
     """A sentence as a string or a list of symbols."""
-    if isinstance(sentence, Mapping):
+    if not isinstance(sentence, list) and isinstance(sentence, Mapping):
         raise TypeError(
             f"{name}: sentence {i} must be a string or an iterable of symbols, got a "
             "mapping: pass one of its values, such as [row['text'] for row in X]"
         )
-    if not isinstance(sentence, str | bytes):
+    if not isinstance(sentence, (str, bytes)):
         sentence = plain_list(sentence)
-    if not isinstance(sentence, str | list):
+    if not isinstance(sentence, (str, list)):
         raise not_symbols(f"{name}: sentence {i}", sentence)
     return sentence
 

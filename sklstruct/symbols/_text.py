@@ -395,7 +395,7 @@ def plain_list(values: Any) -> Any:
     back from `sample`. Values that cannot be iterated are returned unchanged, and so is
     a list without scalars of Arrow.
     """
-    if not isinstance(values, list | tuple):
+    if not isinstance(values, (list, tuple)):  # a union would be made at each call
         if isinstance(values, Mapping) or not isinstance(values, Iterable):
             # A scalar of Arrow may hold a list.
             return values.as_py() if hasattr(values, "as_py") else values

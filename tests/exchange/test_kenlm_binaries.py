@@ -401,7 +401,9 @@ def test_words_of_one_hash_are_an_error(kind, size, monkeypatch):
 def test_the_order_of_the_entries_does_not_change_a_table():
     """No entry passes a larger key on its way from its home, and this is one table."""
     rng = np.random.default_rng(0)
-    keys = rng.choice(np.arange(1, 10**6, dtype=np.uint64), 95, replace=False)
+    keys = rng.integers(1, 2**64, 95, dtype=np.uint64)
+    keys[::5] -= keys[::5] % np.uint64(100)  # at home in the first bucket
+    keys[1] = 2**64 - 1
     entries = np.zeros((keys.size, 4), np.uint32)
     entries.view(np.uint64)[:, 0] = keys
     entries[:, 2:] = np.arange(2 * keys.size).reshape(-1, 2)
@@ -424,6 +426,15 @@ def test_the_order_of_the_entries_does_not_change_a_table():
         while passed != at:
             assert 0 < found[passed, 0] < found[at, 0]
             passed = (passed + 1) % 100
+
+
+def test_the_sign_of_a_weight_of_zero_says_whether_an_ngram_begins_with_it():
+    weight = np.repeat([0.0, -0.0, -0.5, 0.25, -np.inf], 2)
+    begins = np.tile([True, False], 5)
+    bits = _kenlm_ngrams.weight_bits(weight, begins)
+    got = bits.view(np.float32)
+    assert np.array_equal(got, weight.astype(np.float32))
+    assert np.signbit(got[:4]).tolist() == [False, True, False, True]
 
 
 @pytest.mark.parametrize("multiplier", [1.0, 0, -2, np.nan, np.inf, "2", 100.5, 1e6])
