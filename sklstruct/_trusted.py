@@ -7,7 +7,7 @@ from ._compat import BaseEstimator
 from ._penalties import Penalty
 from .backoff import BackoffModel
 from .mixture._gates import Gate
-from .mixture._parts import Part
+from .mixture._sub_models import SubModel
 from .taxonomy import TaxonomyBuilder
 
 # The packages of estimators that files hold.
@@ -46,7 +46,7 @@ def _concrete(kind):
 # fitted.
 _KINDS = {
     *_public_estimators(), BackoffModel, *_concrete(BackoffModel), *_concrete(Gate),
-    *_concrete(Part),
+    *_concrete(SubModel),
 } - {TaxonomyBuilder, Penalty}  # fmt: skip
 
 TRUSTED_TYPES = tuple(

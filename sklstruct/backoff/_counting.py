@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..context_tree import CountRuns, Histories, HistoryColumns, SortedRun
+from ..context_tree import CountRuns, Histories, HistoryColumns, RunFile
 from ..context_tree._tokens import count_tokens
 from ..symbols import Labels, need_symbols
 from ._counted import Counted, CountedPaths, DeferredCounts, HeldOutSplit, too_long
@@ -115,7 +115,7 @@ def count_parts(
     skip: int = -1,
     folder: str | None = None,
     memory: float = math.inf,
-) -> SortedRun:
+) -> RunFile:
     """Count every position of the parts of a text; the counts are in files.
 
     Parameters

@@ -209,14 +209,14 @@ class Level(NamedTuple):
         return cls(*columns, first)
 
 
-class SortedRun(NamedTuple):
+class RunFile(NamedTuple):
     """Counts in a file."""
 
     levels: list[Level]
     n_symbols: int
 
     @classmethod
-    def of_pairs(cls, pairs: Pairs, count: np.ndarray, folder: str | None) -> SortedRun:
+    def of_pairs(cls, pairs: Pairs, count: np.ndarray, folder: str | None) -> RunFile:
         """Write counts to a file."""
         file = Spill(folder)
         levels = [
@@ -264,7 +264,7 @@ class SortedRun(NamedTuple):
             above &= begin[k, 0] < end[k, 0]
         return begin, end
 
-    def range(self, begin: np.ndarray, end: np.ndarray) -> SortedRun:
+    def range(self, begin: np.ndarray, end: np.ndarray) -> RunFile:
         """A range of contexts, with those above.
 
         begin, end: (n_levels, 2), of `places`.
@@ -277,7 +277,7 @@ class SortedRun(NamedTuple):
                 break
             slots = level.target.part(p, q), level.counts.part(p, q)
             levels.append(Level(level.nodes.part(a, b), *slots, a))
-        return SortedRun(levels, self.n_symbols)
+        return RunFile(levels, self.n_symbols)
 
     def pairs(self) -> tuple[Pairs, np.ndarray]:
         """The pairs and counts, in memory."""
@@ -311,19 +311,19 @@ class CountRuns:
 
     def __init__(self, folder: str | None = None) -> None:
         self._folder = folder
-        self._runs: list[SortedRun] = []
+        self._runs: list[RunFile] = []
 
     def add(self, pairs: Pairs, count: np.ndarray) -> None:
         """Write the counts of a part."""
-        self.take(SortedRun.of_pairs(pairs, count, self._folder))
+        self.take(RunFile.of_pairs(pairs, count, self._folder))
 
-    def take(self, run: SortedRun) -> None:
+    def take(self, run: RunFile) -> None:
         """Add the counts of a part that are in a file."""
         if len(self._runs) == _MOST_RUNS:
             self._runs = [self._merged()]
         self._runs.append(run)
 
-    def finish(self) -> SortedRun:
+    def finish(self) -> RunFile:
         """The counts of all parts."""
         run = self._runs[0] if len(self._runs) == 1 else self._merged()
         self._runs = []
@@ -339,9 +339,9 @@ class CountRuns:
             at = 3 * i * n_levels
             columns[at : at + 3 * len(run.levels)] = run.columns()
             first[i, : len(run.levels)] = [level.first for level in run.levels]
-        streams = column_streams(columns, SortedRun(merged, 0).columns())
+        streams = column_streams(columns, RunFile(merged, 0).columns())
         _merge.merge(streams, n_runs, n_levels, first.ravel(), False)
-        return SortedRun(merged, self._runs[0].n_symbols)
+        return RunFile(merged, self._runs[0].n_symbols)
 
 
 def column_streams(sources: list[Column | None], sinks: list[Column]) -> Streams:

@@ -3,7 +3,7 @@
 A context is read from its newest symbol to its oldest. In this order, in which a
 context comes before all longer ones that end in it, the contexts from one `Prefix` to
 another are a shard. In the canonical order of a tree they are one range of nodes, and
-of pairs, on every level: cutting takes slices (`SortedRun.range`), and joining
+of pairs, on every level: cutting takes slices (`RunFile.range`), and joining
 concatenates them.
 
 A shard also has the nodes above its own: the root, and where a branch is divided, the

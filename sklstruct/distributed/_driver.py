@@ -26,7 +26,7 @@ from . import _client
 from . import _tasks as tasks
 from ._client import SchedulerLost, WorkersWatch, is_lost, wait_for
 from ._lockstep import DONE, ERROR, KEEP, REPORT, TOTAL, Request, for_shard, join
-from ._models import gather
+from ._sharded_fit import gather
 from ._states import Manifest
 
 # Largest number of losses of a shard without an answer in between; beyond it the shard

@@ -34,10 +34,10 @@ from ..symbols import Labels, SentenceEncoder, prepare_for_ids
 from ._client import find_client
 from ._cluster import Cluster
 from ._driver import ShardDriver
-from ._models import most_bytes, sharded_fit
 from ._parts import Vocabulary, text_parts
 from ._rows import TextRows, check_composed, for_workers
 from ._save import save_shards
+from ._sharded_fit import most_bytes, sharded_fit
 
 
 class Remote(NamedTuple):

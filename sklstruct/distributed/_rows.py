@@ -31,8 +31,14 @@ from ..backoff import BackoffClassifier, BackoffModel
 from ..context_tree._shards import shard_bounds
 from ..mixture import MixtureLM
 from ..mixture._base import one_group
-from ..mixture._parts import EstimatorPart, Part
-from ..mixture._transforms import ContextReader, GroupedSamples, TransformCache, quiet
+from ..mixture._sub_models import EstimatorSubModel, SubModel
+from ..mixture._transforms import (
+    ContextReader,
+    GroupedSamples,
+    Report,
+    TransformCache,
+    quiet,
+)
 from ..symbols import Labels, need_symbols
 from ..word_classes import ContextRefiner, ExchangeClustering
 from ..word_classes._counts import check_offsets
@@ -40,7 +46,7 @@ from ..word_classes._refiner import store_clustering, unfitted_clusterings
 from . import _row_tasks as tasks
 from ._cluster import Cluster
 from ._driver import ShardDriver
-from ._models import most_bytes, sharded_fit
+from ._sharded_fit import most_bytes, sharded_fit
 from ._tasks import ShardCounts
 
 
@@ -53,18 +59,18 @@ def check_composed(estimator: Any, n_columns: int) -> None:
         for name, model in estimator.get_params().items():
             if isinstance(model, FrozenEstimator):
                 raise _no_member(f"models: {name!r}")
-        part = estimator.__sklstruct_part__(np.arange(1), False)
+        part = estimator.__sklstruct_sub_model__(np.arange(1), False)
         for name, of_model in zip(part.names, part.parts):
             _check_member(f"models: {name!r}", of_model, n_columns)
         return
-    member = EstimatorPart(estimator) if type(estimator) is Pipeline else None
+    member = EstimatorSubModel(estimator) if type(estimator) is Pipeline else None
     if member is None or [type(step) for step in member.steps] != [ContextRefiner]:
         sharded_fit(estimator)  # raises
     _check_member("estimator", member, n_columns)
 
 
 def _check_member(name, part, n_columns):
-    if type(part) is not EstimatorPart:
+    if type(part) is not EstimatorSubModel:
         raise _no_member(name)
     sharded_fit(part.estimator, name)
     if getattr(part.estimator, "checkpoint", None) is not None:
@@ -187,7 +193,7 @@ class RowsReading(TransformCache):
     Clusterings are fitted on the workers, and found by the readers.
     """
 
-    def __init__(self, rows: TextRows, n: int, report: Callable[[str], Any]) -> None:
+    def __init__(self, rows: TextRows, n: int, report: Report) -> None:
         symbols, self._totals = rows.learn_symbols(n)
         super().__init__(_windows_of(symbols, rows.n_columns), None, report)
         self._rows, self._n, self._symbols = rows, n, symbols
@@ -249,12 +255,7 @@ class RowsContexts:
     """
 
     def __init__(
-        self,
-        rows: TextRows,
-        n: int,
-        reader: ContextReader,
-        width: int,
-        totals: np.ndarray,
+        self, rows: TextRows, n: int, reader: ContextReader, width: int, totals: NDArray
     ) -> None:
         self._rows, self._n, self._reader = rows, n, reader
         self._width, self._totals = width, totals
@@ -378,7 +379,7 @@ class TextRows:
         self._learnt[n] = symbols, totals
         return symbols, totals
 
-    def learn(self, part: Part, n: int, report: Callable[[str], Any]) -> GroupedSamples:
+    def learn(self, part: SubModel, n: int, report: Report) -> GroupedSamples:
         # Outcomes are with the parts; here only their number matters.
         none = np.broadcast_to(np.int32(0), (n,))
         return one_group(part.learn(RowsReading(self, n, report)), none, none)
@@ -408,7 +409,7 @@ class TextRows:
 
     def fit_pipeline(self, pipeline: Pipeline) -> Pipeline:
         """A pipeline of a `ContextRefiner` and a model, fitted to all samples."""
-        part = EstimatorPart(pipeline)
+        part = EstimatorSubModel(pipeline)
         contexts = self.learn(part, self.n_samples, quiet).contexts
         outcomes = np.arange(self.labels.n_classes, dtype=np.int32)
         model = part.estimator.set_params(classes=outcomes)

@@ -22,7 +22,7 @@ from sklearn.base import clone
 
 from .._checkpoint import NO_STORE
 from ..backoff import BackoffClassifier, Counted, count_parts
-from ..context_tree import CountRuns, Level, SortedRun, Spill, Stored
+from ..context_tree import CountRuns, Level, RunFile, Spill, Stored
 from ..context_tree._shards import PairShard, Prefix, prefix_keys
 from ..symbols import (
     Labels,
@@ -37,7 +37,7 @@ from . import _client
 from ._array_file_fast import ArrayFile
 from ._client import PartLost, import_distributed
 from ._lockstep import DONE, ERROR, Lockstep, Request
-from ._models import FITS, ShardModel, fit_shard
+from ._sharded_fit import FITS, ShardModel, fit_shard
 from ._states import ShardStore
 
 # Bytes of the records that are sent at once from a part to a shard.
@@ -208,7 +208,7 @@ class PartCounts:
 class ShardCounts(NamedTuple):
     """The counts of a shard, in a file of its worker."""
 
-    run: SortedRun
+    run: RunFile
     n_classes: int
     max_depth: int
     depth: int
@@ -217,7 +217,7 @@ class ShardCounts(NamedTuple):
     def of_counted(cls, counted: Counted) -> ShardCounts:
         """Write counts to a file of this worker."""
         folder = get_worker().local_directory
-        run = SortedRun.of_pairs(counted.pairs, counted.count, folder)
+        run = RunFile.of_pairs(counted.pairs, counted.count, folder)
         return cls(run, counted.labels.n_classes, counted.max_depth, counted.depth)
 
     def load(self) -> Counted:
@@ -236,7 +236,7 @@ def merge_parts(
     return ShardCounts(merge_runs(parts, shard, n_symbols), *sizes)
 
 
-def merge_runs(parts: list[tuple[str, str]], shard: int, n_symbols: int) -> SortedRun:
+def merge_runs(parts: list[tuple[str, str]], shard: int, n_symbols: int) -> RunFile:
     """The counts of a shard, merged from the counts of all parts.
 
     The counts are copied to the disk of this worker in batches of records, and merged
@@ -294,7 +294,7 @@ def _copy_part(address, key, shard, n_symbols, folder):
     file = Spill(folder)
     sizes = ask("sizes")
     levels = [Level.empty(file, first) for first, _, _ in sizes]
-    run = SortedRun(levels, n_symbols)
+    run = RunFile(levels, n_symbols)
     columns = run.columns()
     n_entries = [n for _, nodes, pairs in sizes for n in (nodes, pairs, pairs)]
     for batch in _batches(n_entries, [column.dtype.itemsize for column in columns]):

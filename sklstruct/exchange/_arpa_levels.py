@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..context_tree import Column, ContextTree, SortedRun, Spill, tree_of_arrays
+from ..context_tree import Column, ContextTree, RunFile, Spill, tree_of_arrays
 from ..context_tree._links_fast import next_extensions
 from ..symbols import Labels
 from ._arpa_write import (
@@ -38,7 +38,7 @@ class ArpaLevels:
 
     Parameters
     ----------
-    run : SortedRun
+    run : RunFile
         The nodes and pairs of a counted text, in which every n-gram that does not end a
         sentence is followed by a symbol.
 
@@ -68,7 +68,7 @@ class ArpaLevels:
 
     def __init__(
         self,
-        run: SortedRun,
+        run: RunFile,
         prob: Sequence[Column],
         backoff: Sequence[Column],
         n_kept: list[int],

@@ -65,9 +65,8 @@ class ExactPredictor(GraphPredictor):
         X = self._instances(X)
         if self._columns is not None:
             model = self._chain_model()
-            return LabelLists(
-                model.best(self._within(model.read(X, self.n_jobs), given))
-            )
+            chains = self._within(model.read(X, self.n_jobs), given)
+            return LabelLists(model.best(chains))
         graphs, allowed = self._known(X, given)
         return LabelLists(self._predict_graphs(graphs, allowed))
 

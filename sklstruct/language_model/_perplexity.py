@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from numbers import Integral
 from typing import Any, Self
@@ -100,23 +101,16 @@ def normalize_ccnet(line: str) -> str:
     return line.translate(_characters)
 
 
-class _Sentences:
-    """Turns documents into sentences; see `PerplexityTransformer`."""
-
-    def __init__(self, normalize, tokenizer):
-        self.normalize, self.tokenizer = normalize, tokenizer
-
-    def __call__(self, document: str, row: int) -> list:
-        if not isinstance(document, str):
-            raise TypeError(
-                f"X[{row}] must be a string, a document, got {type(document).__name__}"
-            )
-        lines = document.split("\n")
-        if self.normalize is not None:
-            lines = [self.normalize(line) for line in lines]
-        if self.tokenizer is not None:
-            return [list(self.tokenizer(line)) for line in lines]
-        return lines
+def _sentences(normalize, tokenizer, document, row):
+    """The lines of a document; see `PerplexityTransformer`."""
+    if not isinstance(document, str):
+        raise TypeError(
+            f"X[{row}] must be a string, a document, got {type(document).__name__}"
+        )
+    lines = document.split("\n")
+    if normalize is not None:
+        lines = [normalize(line) for line in lines]
+    return lines if tokenizer is None else [list(tokenizer(line)) for line in lines]
 
 
 def _kenlm_sums(model, sentences):
@@ -439,10 +433,9 @@ class PerplexityTransformer(TransformerMixin, BaseEstimator):
         return clone(model).fit(text)
 
     def _sentences_of(self):
-        normalize = self.normalize
-        if isinstance(normalize, str):
-            normalize = normalize_ccnet
-        return _Sentences(normalize, self.tokenizer)
+        named = isinstance(self.normalize, str)
+        normalize = normalize_ccnet if named else self.normalize
+        return partial(_sentences, normalize, self.tokenizer)
 
     def _features(self, X) -> Iterator[NDArray]:
         """Features of the documents of X, a batch after the other."""

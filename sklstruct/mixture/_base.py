@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -30,8 +29,8 @@ from ..backoff import (
 from ..backoff._distribution import count_rows, take
 from ..symbols import TextWindows, encode
 from ._models import without_tables
-from ._parts import GroupFit, Part
-from ._transforms import GroupedSamples, TransformCache
+from ._sub_models import GroupFit, SubModel
+from ._transforms import GroupedSamples, Report, TransformCache
 
 
 class Rows(Protocol):
@@ -40,7 +39,7 @@ class Rows(Protocol):
     n_samples: int
     n_columns: int
 
-    def learn(self, part: Part, n: int, report: Callable[[str], Any]) -> GroupedSamples:
+    def learn(self, part: SubModel, n: int, report: Report) -> GroupedSamples:
         """The first n samples, after a part has learnt to read their contexts."""
 
     def known_after(self, n: int) -> tuple[Any, NDArray, NDArray]:
@@ -60,7 +59,7 @@ class RowsHere(NamedTuple):
     def n_samples(self) -> int:
         return self.target.size
 
-    def learn(self, part: Part, n: int, report: Callable[[str], Any]) -> GroupedSamples:
+    def learn(self, part: SubModel, n: int, report: Report) -> GroupedSamples:
         here = TransformCache(take(self.X, slice(0, n)), self.y[:n], report)
         return one_group(part.learn(here), self.target[:n], self.weight[:n])
 
@@ -83,7 +82,7 @@ class ModelClassifier(
     """Base of the classifiers whose fitted distribution is composed of others.
 
     Subclasses have the parameters `classes`, `n_jobs` and `verbose`, and define
-    ``__sklstruct_part__`` and `_make_part`.
+    ``__sklstruct_sub_model__`` and `_make_sub_model`.
 
     Attributes
     ----------
@@ -94,7 +93,7 @@ class ModelClassifier(
     distribution_: Distribution
 
     @abstractmethod
-    def __sklstruct_part__(self, classes: np.ndarray, for_gate: bool) -> Part:
+    def __sklstruct_sub_model__(self, classes: np.ndarray, for_gate: bool) -> SubModel:
         """The part that this estimator, not fitted, is."""
 
     def _fitted(self):
@@ -186,7 +185,7 @@ class ModelClassifier(
 
     def _learn(self, rows, X_val, y_val):
         with Progress.of_fit(self, None) as progress:
-            part = self.__sklstruct_part__(self.classes_, False)
+            part = self.__sklstruct_sub_model__(self.classes_, False)
             if X_val is not None and not part.holds_out:
                 raise ValueError(
                     f"X_val: this {type(self).__name__} learns no weights from "
@@ -228,7 +227,7 @@ class ModelClassifier(
                 models = fit(part, n_rest, held_out)
                 if part.refit:
                     models = [without_tables(model) for model in models]
-                    part = self.__sklstruct_part__(self.classes_, False)
+                    part = self.__sklstruct_sub_model__(self.classes_, False)
                     models = fit(part, n, None, models)
         self.distribution_, self.part_ = models[0], part
         self._fitted()

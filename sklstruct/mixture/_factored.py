@@ -28,18 +28,18 @@ from ..word_classes._refiner import (
 from ._base import ModelClassifier
 from ._history import LEAST, find_concentrations, history_of
 from ._models import FactoredModel, paths
-from ._parts import (
-    ComposedPart,
-    GroupFit,
-    Part,
-    check_probabilities,
-    part_of,
-)
 from ._sources import TokenSources
+from ._sub_models import (
+    ComposedSubModel,
+    GroupFit,
+    SubModel,
+    check_probabilities,
+    sub_model_of,
+)
 from ._transforms import GroupedSamples, TransformCache
 
 
-class FactoredPart(ComposedPart):
+class FactoredSubModel(ComposedSubModel):
     """A tree over the outcomes, the part of its groups, and the part of its words.
 
     Parameters
@@ -72,7 +72,7 @@ class FactoredPart(ComposedPart):
         self.taxonomy, self.classes = taxonomy, classes
         self.estimators, self.for_gate = estimators, for_gate
         self.concentration, self.padding = concentration, padding
-        super().__init__([part_of(estimator, classes) for estimator in estimators])
+        super().__init__([sub_model_of(estimator, classes) for estimator in estimators])
         self.reads_history |= concentration is not None
 
     def learn(self, reading: TransformCache) -> Any:
@@ -93,9 +93,9 @@ class FactoredPart(ComposedPart):
         )
         n_top = np.arange(n_child[0])
         self.parts = [
-            part_of(estimator, n_top, self.for_gate) for estimator in self.estimators
+            sub_model_of(model, n_top, self.for_gate) for model in self.estimators
         ]
-        if any(isinstance(part, FactoredPart) for part in self.parts):
+        if any(isinstance(part, FactoredSubModel) for part in self.parts):
             raise ValueError(
                 "class_estimator and word_estimator cannot be a FactoredLM; give a "
                 "taxonomy with more levels"
@@ -362,7 +362,7 @@ class FactoredLM(ModelClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def __sklstruct_part__(self, classes: np.ndarray, for_gate: bool) -> Part:
+    def __sklstruct_sub_model__(self, classes: np.ndarray, for_gate: bool) -> SubModel:
         self._validate_params()
         default = StructuredLogLinearLM(
             penalty="l2",
@@ -386,7 +386,7 @@ class FactoredLM(ModelClassifier):
                 padding=self.padding,
             )
         estimators = [of_classes, of_words]
-        return FactoredPart(
+        return FactoredSubModel(
             taxonomy, classes, estimators, for_gate, self.concentration, self.padding
         )
 

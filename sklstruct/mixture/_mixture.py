@@ -23,10 +23,16 @@ from ..symbols import Labels
 from ._base import ModelClassifier
 from ._gates import GATES, ConstantGate, Gate
 from ._models import MixtureModel, UniformModel
-from ._parts import ComposedPart, GroupFit, Part, check_probabilities, part_of
+from ._sub_models import (
+    ComposedSubModel,
+    GroupFit,
+    SubModel,
+    check_probabilities,
+    sub_model_of,
+)
 
 
-class MixturePart(ComposedPart):
+class MixtureSubModel(ComposedSubModel):
     """The parts of a mixture, and one gate for the models of all groups.
 
     Parameters
@@ -34,7 +40,7 @@ class MixturePart(ComposedPart):
     names : list of str
         Of the models.
 
-    parts : list of Part
+    parts : list of SubModel
         Their parts.
 
     weights : str or ndarray
@@ -54,7 +60,7 @@ class MixturePart(ComposedPart):
     def __init__(
         self,
         names: list[str],
-        parts: list[Part],
+        parts: list[SubModel],
         weights: str | np.ndarray,
         validation_fraction: float,
         refit: bool,
@@ -280,7 +286,9 @@ class MixtureLM(NamedMembers, ModelClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def __sklstruct_part__(self, classes: np.ndarray, for_gate: bool) -> MixturePart:
+    def __sklstruct_sub_model__(
+        self, classes: np.ndarray, for_gate: bool
+    ) -> MixtureSubModel:
         self._validate_params()
         names = self._check_models()
         weights = self.weights
@@ -292,9 +300,9 @@ class MixtureLM(NamedMembers, ModelClassifier):
         by_name = isinstance(weights, str)
         reads = for_gate or (by_name and GATES[weights]().reads_features)
         models = [model for _, model in self.models]
-        return MixturePart(
+        return MixtureSubModel(
             names,
-            [part_of(model, classes, reads) for model in models],
+            [sub_model_of(model, classes, reads) for model in models],
             weights,
             self.validation_fraction,
             self.refit,

@@ -26,6 +26,8 @@ from ..symbols._encoding import SymbolIndex
 from ..word_classes import ContextRefiner
 from ..word_classes._refiner import clustering_cache
 
+Report = Callable[[str], Any]  # called after each piece of work
+
 
 def quiet(text: str) -> None:
     """Report nothing."""
@@ -34,7 +36,7 @@ def quiet(text: str) -> None:
 class GroupedSamples(NamedTuple):
     """Contexts in groups, and the outcomes that followed them."""
 
-    contexts: Any  # from `Part.read`, one row per sample
+    contexts: Any  # from `SubModel.read`, one row per sample
     group: NDArray  # (n,) int
     outcome: NDArray  # (n,) int; those of a group count from 0
     weight: NDArray  # (n,) positive
@@ -224,7 +226,7 @@ class TransformCache:
     """
 
     def __init__(
-        self, X: Any, y: NDArray | None = None, report: Callable[[str], Any] = quiet
+        self, X: Any, y: NDArray | None = None, report: Report = quiet
     ) -> None:
         self.text = X  # may be `TextWindows`
         self.X = X.array if isinstance(X, TextWindows) else X

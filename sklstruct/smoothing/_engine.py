@@ -11,7 +11,7 @@ import numpy as np
 from .._compat import Interval
 from ..backoff import BackoffClassifier
 from ..context_tree import Pairs
-from ._base import BASE_CONSTRAINT, base_distribution
+from ._base_distribution import BASE_CONSTRAINT, base_distribution
 from ._shares import hand_down
 
 # Blocks of the docstrings of all n-gram smoothers; see `shared_docs`.

@@ -1,6 +1,6 @@
 """Interpolated Kneser-Ney smoothing of counts in files; no level is in memory.
 
-in:   a `SortedRun`, the counts of a text
+in:   a `RunFile`, the counts of a text
 out:  columns of the adjusted counts; then of the probabilities and back-off weights
 
 The numbers are those of `_shares` for counts in memory, bit by bit.
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..context_tree import Column, SortedRun, Spill, column_streams
+from ..context_tree import Column, RunFile, Spill, column_streams
 from . import _levels_fast as _fast
 
 
@@ -32,7 +32,7 @@ class Smoothed(NamedTuple):
 
 
 def adjust_counts(
-    run: SortedRun,
+    run: RunFile,
     least: np.ndarray,
     stays: np.ndarray,
     known: np.ndarray,
@@ -42,7 +42,7 @@ def adjust_counts(
 
     Parameters
     ----------
-    run : SortedRun
+    run : RunFile
         Whole counts.
 
     least : float64 ndarray of shape (n_levels,)
@@ -69,7 +69,7 @@ def adjust_counts(
 
 
 def smooth(
-    run: SortedRun,
+    run: RunFile,
     adjusted: list[Column],
     discounts: np.ndarray,
     base: np.ndarray,
@@ -79,7 +79,7 @@ def smooth(
 
     Parameters
     ----------
-    run : SortedRun
+    run : RunFile
         The nodes and pairs.
 
     adjusted : list of Column

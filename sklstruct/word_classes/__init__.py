@@ -9,6 +9,6 @@ if TYPE_CHECKING:
     from ._clustering import WordClustering
     from ._exchange import ExchangeClustering as ExchangeClustering
     from ._refiner import ContextRefiner as ContextRefiner
-    from ._taxonomy import TaxonomyClustering as TaxonomyClustering
+    from ._taxonomy_clustering import TaxonomyClustering as TaxonomyClustering
 else:
     __all__, __getattr__, __dir__ = face(__name__)

@@ -9,7 +9,7 @@ from _cases import all_pairs
 from _texts import random_tokens
 
 from sklstruct.context_tree import _runs, merge_counts
-from sklstruct.context_tree._runs import CountRuns, SortedRun, Spill
+from sklstruct.context_tree._runs import CountRuns, RunFile, Spill
 from sklstruct.context_tree._tokens import count_tokens
 
 
@@ -106,7 +106,7 @@ def check_ranges(rng, parts, depth, n_ranges, width):
     )
     bounds = [(), *bounds, (7,)]
     runs = [
-        SortedRun.of_pairs(*count_tokens(part, depth, **sizes), None) for part in parts
+        RunFile.of_pairs(*count_tokens(part, depth, **sizes), None) for part in parts
     ]
     places = [run.places(bounds) for run in runs]
     newest = [tuple(c[::-1]) for c in whole.tree.contexts()]

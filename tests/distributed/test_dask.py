@@ -46,8 +46,8 @@ from sklstruct.distributed import (
     _driver,
     _tasks,
 )
-from sklstruct.distributed._models import ShardedFit
 from sklstruct.distributed._parts import text_parts
+from sklstruct.distributed._sharded_fit import ShardedFit
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import Checkpoint
 from sklstruct.mixture import MixtureLM

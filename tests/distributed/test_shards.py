@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct._checkpoint import NO_STORE
 from sklstruct.backoff import Counted
-from sklstruct.context_tree import ContextTree, Pairs, SortedRun
+from sklstruct.context_tree import ContextTree, Pairs, RunFile
 from sklstruct.context_tree._shards import (
     Joined,
     PairShard,
@@ -27,7 +27,7 @@ from sklstruct.context_tree._tokens import count_tokens
 from sklstruct.distributed import _tasks
 from sklstruct.distributed._array_file_fast import ArrayFile
 from sklstruct.distributed._lockstep import DONE, ERROR, Lockstep, Request, join
-from sklstruct.distributed._models import (
+from sklstruct.distributed._sharded_fit import (
     FITS,
     ShardedFit,
     fit_shard,
@@ -107,7 +107,7 @@ def cut(pairs, count, n_shards, width=1):
     bounds = shard_bounds(
         prefixes.reshape(len(sizes), -1), sizes, n_shards, tree.n_symbols
     )
-    run = SortedRun.of_pairs(pairs, count, None)
+    run = RunFile.of_pairs(pairs, count, None)
     begin, end = run.places([(), *(last for _, last in bounds)])
     parts = [run.range(begin[..., k], end[..., k + 1]).pairs() for k in range(n_shards)]
     for (part, _), (first, _) in zip(parts, bounds):

@@ -16,7 +16,7 @@ from sklstruct import StructuredLogLinearLM
 from sklstruct.backoff import Counted
 from sklstruct.context_tree import _runs
 from sklstruct.context_tree import _tree as tree_module
-from sklstruct.context_tree._runs import CountRuns, SortedRun
+from sklstruct.context_tree._runs import CountRuns, RunFile
 from sklstruct.context_tree._tokens import count_tokens
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import JelinekMercerLM, KneserNeyLM, WittenBellLM
@@ -176,7 +176,7 @@ def test_memory_is_what_the_limit_says(path):
     path.write_text((path.read_text() + "\n") * 100)
     limit = path.stat().st_size // 5
     peaks = []
-    read = SortedRun.pairs
+    read = RunFile.pairs
 
     def measured(self):
         peaks.append(tracemalloc.get_traced_memory()[1])
@@ -185,7 +185,7 @@ def test_memory_is_what_the_limit_says(path):
     tracemalloc.start()
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(SortedRun, "pairs", measured)
+            patch.setattr(RunFile, "pairs", measured)
             patch.setattr(_runs, "_MOST_RUNS", 4)  # each takes some kilobytes
             lm.fit(TextFile(path, memory=limit))
     finally:

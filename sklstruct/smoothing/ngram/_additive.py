@@ -14,7 +14,7 @@ from ...backoff import BackoffClassifier, Counted, Fitted
 from ...context_tree import Pairs, pairs_of_arrays
 from .. import _engine
 from .. import _smoothing_fast as _fast
-from .._base import base_distribution
+from .._base_distribution import base_distribution
 
 # 12 bytes per pair in the fitted model, 28 while it is fitted: 1.4 GB.
 _MAX_PAIRS = 50_000_000

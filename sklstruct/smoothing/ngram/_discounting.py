@@ -19,7 +19,7 @@ from ...backoff._held_out import (
     HeldOutClassifier,
 )
 from .. import _engine, _shares
-from .._base import DISCOUNT_CONSTRAINT
+from .._base_distribution import DISCOUNT_CONSTRAINT
 from .._block_discounts import (
     BLOCK,
     N_BLOCKS,

@@ -19,7 +19,7 @@ from ...backoff import (
     selected_nodes,
 )
 from .. import _engine
-from .._base import base_distribution
+from .._base_distribution import base_distribution
 
 # The parent's mass on the other classes, a divisor, stays above this.
 _LEAST_MASS = 1e-9

@@ -15,7 +15,7 @@ from ..._docs import shared_docs
 from ...backoff import Counted, Fitted, next_contexts, selected_nodes
 from .. import _shares
 from .. import _smoothing_fast as _fast
-from .._base import DISCOUNT_CONSTRAINT
+from .._base_distribution import DISCOUNT_CONSTRAINT
 from ._discounting import DOCS
 from ._kneser_ney import KneserNeyLM
 

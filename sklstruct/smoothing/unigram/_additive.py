@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..._compat import Interval
-from .._base import BASE_CONSTRAINT, base_distribution
+from .._base_distribution import BASE_CONSTRAINT, base_distribution
 from ._base import UnigramSmoother
 
 

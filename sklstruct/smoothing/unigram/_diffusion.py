@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..._compat import HasMethods, Interval, StrOptions
-from .._base import base_distribution
+from .._base_distribution import base_distribution
 from ._base import UnigramSmoother, add_floor
 from ._graphs import (
     GRAPH_CONSTRAINT,
@@ -48,14 +48,13 @@ class GraphDiffusionUnigram(UnigramSmoother):
     method : {"normalized", "kernel"}, default="normalized"
         A random walk along w / d, or the heat kernel.
 
-    graph : {"counts", "complete"}, array or callable, default="counts"
-        The similarities w. ``"counts"`` is the graph of counts above; ``"complete"``
-        has similarity 1 for all pairs. A symmetric matrix of shape
-        (n_classes, n_classes) without negative entries, dense or sparse, has its rows
-        in the sorted order of the classes, and `classes` must be given in that order.
-        A function makes the matrix from the array of classes, such as
-        `group_graph`. The diagonal is ignored: :math:`w(x, x) = 1`.
-        Multiply the matrix by a number to change the share that stays.
+    graph : "counts", array or callable, default="counts"
+        The similarities w. ``"counts"`` is the graph of counts above. A symmetric
+        matrix of shape (n_classes, n_classes) without negative entries, dense or
+        sparse, has its rows in the sorted order of the classes, and `classes` must be
+        given in that order. A function makes the matrix from the array of classes, such
+        as `group_graph`. The diagonal is ignored: :math:`w(x, x) = 1`. Multiply the
+        matrix by a number to change the share that stays.
 
     n_steps : int, default=1
         Length of the walk of the normalized method, from 1 to 1 000 000: s steps give
@@ -63,8 +62,8 @@ class GraphDiffusionUnigram(UnigramSmoother):
         paper takes one.
 
     t : float, default=None
-        Time of the kernel method, positive. None: 1 / n_classes for the counts and
-        complete graphs, as in the paper; 1 / (largest row sum) for others.
+        Time of the kernel method, positive. None: 1 / n_classes for the graph of
+        counts, as in the paper; 1 / (largest row sum) for others.
 
     n_terms : int or "exact", default=3
         The kernel method computes :math:`(I + tH/s)^s` with s = `n_terms`, from 1 to
@@ -94,9 +93,9 @@ class GraphDiffusionUnigram(UnigramSmoother):
 
     Notes
     -----
-    The count and complete graphs are never built: both methods act on the
-    count classes (for kernel diffusion a tridiagonal recursion), O(n_classes) in all,
-    and are exact for any `base`. Other graphs cost `n_steps` or `n_terms` products
+    The graph of counts is never built: both methods act on the count classes (for
+    kernel diffusion a tridiagonal recursion), O(n_classes) in all, and are exact for
+    any `base`. Other graphs cost `n_steps` or `n_terms` products
     with the matrix. ``"exact"`` sums :math:`(I + H/b)^k` with Poisson weights, for b
     the largest d: about :math:`tb` products, without cancellation.
 
@@ -127,7 +126,7 @@ class GraphDiffusionUnigram(UnigramSmoother):
 
     _parameter_constraints: dict = {
         "method": [StrOptions({"normalized", "kernel"})],
-        "graph": GRAPH_CONSTRAINT,
+        "graph": [StrOptions({"counts"}), *GRAPH_CONSTRAINT],
         "t": [None, Interval(Real, 0, None, closed="neither")],
         "n_steps": [Interval(Integral, 1, MAX_STEPS, closed="both")],
         "n_terms": [
@@ -164,7 +163,11 @@ class GraphDiffusionUnigram(UnigramSmoother):
         check_rows(self.graph, in_order)
 
     def _smooth(self, counts: np.ndarray) -> np.ndarray:
-        graph = read_graph(self.graph, counts, self.classes_)
+        graph: CountGraph | SparseGraph = (
+            CountGraph(counts)
+            if isinstance(self.graph, str)
+            else read_graph(self.graph, counts, self.classes_)
+        )
         start = None
         if self.base is not None:
             start = base_distribution(self.base, counts, self.classes_)

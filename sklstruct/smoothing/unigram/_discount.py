@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ...backoff._discounts import check_discount, find_discounts
 from .. import _smoothing_fast as _fast
-from .._base import BASE_CONSTRAINT, DISCOUNT_CONSTRAINT, base_distribution
+from .._base_distribution import BASE_CONSTRAINT, DISCOUNT_CONSTRAINT, base_distribution
 from ._base import UnigramSmoother
 
 

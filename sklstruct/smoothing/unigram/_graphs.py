@@ -16,15 +16,9 @@ from scipy.stats import poisson
 from sklearn.utils import check_array
 
 from ..._checks import check_sparse
-from ..._compat import StrOptions
 from . import _counts_fast as _fast
 
-GRAPH_CONSTRAINT: list[Any] = [
-    StrOptions({"counts", "complete"}),
-    "sparse matrix",
-    np.ndarray,
-    callable,
-]
+GRAPH_CONSTRAINT: list[Any] = ["sparse matrix", np.ndarray, callable]
 
 # Products with a graph in one fit. An exact exponential takes about
 # t * (largest degree) of them.
@@ -117,23 +111,22 @@ class CountGraph:
     def max_degree(self) -> float:
         return self.reach.max() - 1.0
 
-    def split(self, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    def split(self, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | float]:
         """Mean of a distribution in each class, and each word's difference from it.
 
-        The difference is None for the empirical distribution, where it is 0.
+        The difference is 0 for the empirical distribution.
         """
         if start is None:
             mass = self.classes.value * self.size
-            return self.classes.value / mass.sum(), None
+            return self.classes.value / mass.sum(), 0.0
         mean = self.classes.total(start) / self.size
         return mean, start - self.classes.expand(mean)
 
-    def join(self, mean: np.ndarray, rest: np.ndarray | None = None) -> np.ndarray:
+    def join(self, mean: np.ndarray, rest: np.ndarray | float = 0.0) -> np.ndarray:
         """P of each word, from class means and the differences from them."""
         # Corrects rounding, on the classes because they are fewer than the words.
         mean = mean / (mean * self.size).sum()
-        out = self.classes.expand(mean)
-        return out if rest is None else np.maximum(out + rest, 0.0, out=out)
+        return np.maximum(self.classes.expand(mean) + rest, 0.0)
 
     def normalized(self, start: np.ndarray | None, n_steps: int) -> np.ndarray:
         # All words of one class have the same neighbours: after a step they are equal.
@@ -161,31 +154,7 @@ class CountGraph:
                 mean = self.step(mean, t / n)
             decay = (1.0 - t / n * self.reach) ** n
         # All words of one class are neighbours, so that their differences decay.
-        return self.join(
-            mean, None if rest is None else rest * self.classes.expand(decay)
-        )
-
-
-class CompleteGraph:
-    """w(x, y) = 1 for all pairs of words: a mixture with the uniform distribution."""
-
-    def __init__(self, counts: np.ndarray) -> None:
-        self.counts = counts
-        self.max_degree = counts.size - 1.0
-
-    def normalized(self, start: np.ndarray | None, n_steps: int) -> np.ndarray:
-        return np.full(self.counts.size, 1.0 / self.counts.size)
-
-    def kernel(
-        self, start: np.ndarray | None, t: float, n_terms: int | str
-    ) -> np.ndarray:
-        start = self.counts / self.counts.sum() if start is None else start
-        K = self.counts.size
-        if n_terms == "exact":
-            keep = np.exp(-t * K)
-        else:
-            keep = (1 - t * K / int(n_terms)) ** int(n_terms)
-        return keep * start + (1.0 - keep) / K
+        return self.join(mean, rest * self.classes.expand(decay))
 
 
 class SparseGraph:
@@ -258,7 +227,7 @@ def exponential(
 
 def check_rows(graph: Any, in_order: bool) -> None:
     """Raise ValueError if the order of the rows of a matrix is ambiguous."""
-    if in_order or isinstance(graph, str) or callable(graph):
+    if in_order or graph is None or isinstance(graph, str) or callable(graph):
         return
     raise ValueError(
         "graph is a matrix, whose rows are the classes in sorted order, but classes "
@@ -267,12 +236,8 @@ def check_rows(graph: Any, in_order: bool) -> None:
     )
 
 
-def read_graph(
-    graph: Any, counts: np.ndarray, classes: np.ndarray
-) -> CountGraph | CompleteGraph | SparseGraph:
-    """The graph object of the parameter `graph`, with all checks."""
-    if isinstance(graph, str):
-        return CountGraph(counts) if graph == "counts" else CompleteGraph(counts)
+def read_graph(graph: Any, counts: np.ndarray, classes: np.ndarray) -> SparseGraph:
+    """The graph of a matrix or a function, with all checks."""
     if not sp.issparse(graph) and not isinstance(graph, np.ndarray):
         graph = graph(classes)
     check_sparse(graph, "graph")

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..._compat import HasMethods, Interval
-from .._base import base_distribution
+from .._base_distribution import base_distribution
 from ._base import UnigramSmoother
 from ._good_turing import GoodTuringUnigram
-from ._graphs import GRAPH_CONSTRAINT, SparseGraph, check_rows, read_graph
+from ._graphs import GRAPH_CONSTRAINT, check_rows, read_graph
 
 
 class GraphSpreadUnigram(UnigramSmoother):
@@ -32,9 +32,8 @@ class GraphSpreadUnigram(UnigramSmoother):
 
     Parameters
     ----------
-    graph : {"counts", "complete"}, array or callable, default="complete"
-        The similarities, as in `GraphDiffusionUnigram`. For the two named graphs s is
-        uniform.
+    graph : array, callable or None, default=None
+        The similarities, as in `GraphDiffusionUnigram`. None: s is uniform.
 
     spread : float, default=0.5
         :math:`\lambda`, in [0, 1], to be tuned on held-out text. With 1, unseen
@@ -70,7 +69,7 @@ class GraphSpreadUnigram(UnigramSmoother):
     """
 
     _parameter_constraints: dict = {
-        "graph": GRAPH_CONSTRAINT,
+        "graph": [None, *GRAPH_CONSTRAINT],
         "spread": [Interval(Real, 0, 1, closed="both")],
         "base": [None, HasMethods(["from_counts"])],
         "classes": [None, "array-like"],
@@ -78,7 +77,7 @@ class GraphSpreadUnigram(UnigramSmoother):
 
     def __init__(
         self,
-        graph: Any = "complete",
+        graph: Any = None,
         *,
         spread: float = 0.5,
         base: Any = None,
@@ -97,8 +96,8 @@ class GraphSpreadUnigram(UnigramSmoother):
         proba = base_distribution(base, counts, self.classes_, positive=False)
         unseen = counts == 0
         share = unseen.astype(np.float64)
-        graph = read_graph(self.graph, counts, self.classes_)
-        if isinstance(graph, SparseGraph):
+        if self.graph is not None:
+            graph = read_graph(self.graph, counts, self.classes_)
             per_link = np.zeros(counts.size)
             np.divide(
                 1.0, graph.degree, out=per_link, where=~unseen & (graph.degree > 0)

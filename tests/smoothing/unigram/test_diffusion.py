@@ -99,21 +99,12 @@ def test_normalized_count_graph_equals_the_explicit_one(counts, base):
 @pytest.mark.parametrize("base", BASES)
 def test_several_steps_are_powers_of_the_matrix(counts, n_steps, base):
     base, start = base_and_start(base, counts)
-    n = counts.size
-    graphs = {
-        "counts": count_graph(counts),
-        "complete": np.ones((n, n)) - np.eye(n),
-    }
-    graphs["matrix"] = graphs["counts"]
-    for graph, w in graphs.items():
-        expected = start
-        for _ in range(n_steps):
-            expected = normalized(w, expected)
-        model = GraphDiffusionUnigram(
-            graph=sp.csr_array(w) if graph == "matrix" else graph,
-            n_steps=n_steps,
-            base=base,
-        )
+    w = count_graph(counts)
+    expected = start
+    for _ in range(n_steps):
+        expected = normalized(w, expected)
+    for graph in ("counts", sp.csr_array(w)):
+        model = GraphDiffusionUnigram(graph=graph, n_steps=n_steps, base=base)
         np.testing.assert_allclose(
             model.from_counts(counts).proba_, expected, rtol=1e-12, atol=1e-17
         )
@@ -283,8 +274,9 @@ def test_normalized_complete_graph_is_additive(beta):
 @pytest.mark.parametrize("n_terms", ["exact", 2])
 def test_kernel_complete_graph(n_terms):
     counts = np.array([5, 3, 1, 0, 0])
-    H = laplacian(np.ones((5, 5)) - np.eye(5))
-    model = GraphDiffusionUnigram("kernel", graph="complete", n_terms=n_terms, t=0.1)
+    w = np.ones((5, 5)) - np.eye(5)
+    H = laplacian(w)
+    model = GraphDiffusionUnigram("kernel", graph=w, n_terms=n_terms, t=0.1)
     expected = (
         scipy.linalg.expm(0.1 * H)
         if n_terms == "exact"
@@ -298,7 +290,6 @@ def test_sums_to_one_and_floor_makes_it_positive(counts):
     for model in (
         GraphDiffusionUnigram(floor=1e-3),
         GraphDiffusionUnigram("kernel", floor=1e-3, n_terms="exact"),
-        GraphDiffusionUnigram(graph="complete", floor=1e-3),
         GraphSpreadUnigram(base=AdditiveUnigram()),
     ):
         proba = model.from_counts(counts).proba_

@@ -5,7 +5,7 @@ model for each group of the samples (`fit`): the words of each class, or all sam
 one group.
 
 Estimators with another kind of part (mixtures, factored models) have a method
-``__sklstruct_part__(classes, for_gate)`` that makes it.
+``__sklstruct_sub_model__(classes, for_gate)`` that makes it.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from ._sources import TokenSources
 from ._transforms import (
     GroupedSamples,
     LazyTransform,
+    Report,
     TransformCache,
     quiet,
     selectable,
@@ -53,17 +54,17 @@ from ._transforms import (
 
 
 class GroupFit(NamedTuple):
-    """The arguments of `Part.fit`, which fits a model for each group of samples."""
+    """The arguments of `SubModel.fit`, which fits a model for each group of samples."""
 
     samples: GroupedSamples
     sizes: NDArray  # number of outcomes of each group
     held_out: GroupedSamples | None = None  # from which weights of mixtures are learnt
     like: list[Distribution] | None = None  # models whose weights are used
     n_jobs: int | None = None
-    report: Callable[[str], Any] = quiet  # called after each piece of work
+    report: Report = quiet
 
 
-class Part(ABC):
+class SubModel(ABC):
     """Reads the contexts of one estimator, and fits its model for each group."""
 
     transforms = False  # whether models read the output of transformers, not X
@@ -117,12 +118,12 @@ class Part(ABC):
         return models
 
 
-class ComposedPart(Part):
+class ComposedSubModel(SubModel):
     """A part that is made of others; its contexts are a tuple of theirs."""
 
-    parts: list[Part]
+    parts: list[SubModel]
 
-    def __init__(self, parts: list[Part]) -> None:
+    def __init__(self, parts: list[SubModel]) -> None:
         self.holds_out = any(part.holds_out for part in parts)
         self.validation_fraction = max(part.validation_fraction for part in parts)
         self.refit = any(part.refit for part in parts)
@@ -138,7 +139,7 @@ class ComposedPart(Part):
         return tuple(part.source(sources) for part in self.parts)
 
 
-class EstimatorPart(Part):
+class EstimatorSubModel(SubModel):
     """Any classifier, at the end of a pipeline or alone.
 
     The transforming steps of a pipeline are fitted once, to all samples and to the
@@ -204,7 +205,7 @@ class EstimatorPart(Part):
         return ClassifierModel(estimator, outcomes)
 
 
-class JointPart(Part):
+class JointSubModel(SubModel):
     """A `JointLogLinear`, each of whose paths has a reader."""
 
     def __init__(self, estimator: JointLogLinear, for_gate: bool = False) -> None:
@@ -262,7 +263,7 @@ class LocatedModel(BackoffModel):
         return super().compiled(source)
 
 
-class FrozenPart(Part):
+class FrozenSubModel(SubModel):
     """An estimator that is fitted already and stays as it is.
 
     Parameters
@@ -308,7 +309,7 @@ class FrozenPart(Part):
         estimator, X = last_step(self.estimator, X)
         if isinstance(estimator, BackoffClassifier):
             return estimator.locate(X)
-        if hasattr(estimator, "__sklstruct_part__"):
+        if hasattr(estimator, "__sklstruct_sub_model__"):
             return estimator.part_.read(TransformCache(X))
         if isinstance(estimator, DistributionClassifier):
             return estimator.locate(X)
@@ -348,7 +349,7 @@ def check_probabilities(what: str, estimator: Any, hint: str = "") -> None:
         )
 
 
-def part_of(estimator: Any, classes: NDArray, for_gate: bool = False) -> Part:
+def sub_model_of(estimator: Any, classes: NDArray, for_gate: bool = False) -> SubModel:
     """The part of an estimator.
 
     Parameters
@@ -363,12 +364,12 @@ def part_of(estimator: Any, classes: NDArray, for_gate: bool = False) -> Part:
         Whether a gate needs features of the contexts.
     """
     if isinstance(estimator, FrozenEstimator):
-        return FrozenPart(estimator, classes, for_gate)
+        return FrozenSubModel(estimator, classes, for_gate)
     if isinstance(estimator, JointLogLinear):
-        return JointPart(estimator, for_gate)
-    if hasattr(estimator, "__sklstruct_part__"):
-        return clone(estimator).__sklstruct_part__(classes, for_gate)
-    return EstimatorPart(estimator, for_gate)
+        return JointSubModel(estimator, for_gate)
+    if hasattr(estimator, "__sklstruct_sub_model__"):
+        return clone(estimator).__sklstruct_sub_model__(classes, for_gate)
+    return EstimatorSubModel(estimator, for_gate)
 
 
 def _warn_once(caught, n_groups):
