@@ -62,6 +62,7 @@ def cases():
     return [
         *of_help,
         {"text": "help", "model": "cache of fast"},
+        {"text": "help", "model": "cache of better", "slow": True},
         *({"text": "library", "model": m, "slow": True} for m in large),
     ]
 
@@ -88,8 +89,10 @@ def text_of(name):
 
 
 def fitted(name, train):
-    if name == "cache of fast":
-        return CacheLM(LanguageModel(KneserNeyLM()), word_classes=50).fit(train)
+    if name.startswith("cache of "):
+        base = name.removeprefix("cache of ")
+        classes = 50 if base == "fast" else "base"
+        return CacheLM(LanguageModel(base), word_classes=classes).fit(train)
     words = sorted({word for line in train for word in line}) + ["</s>", "<unk>"]
     return LanguageModel(MODELS[name](words)).fit(train)
 

@@ -125,13 +125,14 @@ def check_squares(X: Any, dtype: Any = None, name: str = "X") -> None:
         )
 
 
-def check_total(weight: np.ndarray, name: str = "sample_weight") -> None:
+def check_total(weight: np.ndarray) -> None:
     """Raise ValueError if checked weights are so large that their sum overflows."""
     with np.errstate(over="ignore"):
         total = weight.sum()
     if not np.isfinite(total):
         raise ValueError(
-            f"{name} sums to {total}: scale the weights, for example to a mean of 1"
+            f"sample_weight sums to {total}: scale the weights, for example to a mean "
+            "of 1"
         )
 
 
@@ -217,11 +218,11 @@ def check_samples(n_x: int, n_y: int) -> None:
         )
 
 
-def check_pointers(name: str, pointers: np.ndarray, first: int, last: int) -> None:
-    """Pointers start at `first`, never decrease, and end at `last`."""
-    if int(pointers[0]) != first or int(pointers[-1]) != last:
+def check_pointers(name: str, pointers: np.ndarray, last: int) -> None:
+    """Pointers start at 0, never decrease, and end at `last`."""
+    if int(pointers[0]) != 0 or int(pointers[-1]) != last:
         raise ValueError(
-            f"{name} must start at {first} and end at {last}, got "
+            f"{name} must start at 0 and end at {last}, got "
             f"{int(pointers[0])} and {int(pointers[-1])}"
         )
     falls = np.flatnonzero(pointers[1:] < pointers[:-1])
@@ -300,29 +301,22 @@ def physical_memory() -> float:
         return float("inf")
 
 
-def check_memory(
-    n_bytes: float, max_bytes: float | None, what: str, remedy: str
-) -> None:
+def check_memory(n_bytes: float, what: str, remedy: str) -> None:
     """MemoryError if an object is too large; the message has its size and the remedy.
 
     Parameters
     ----------
     n_bytes : float
-        Size of the object.
-
-    max_bytes : float or None
-        The limit of the user. None: the memory of the machine. Systems grant more than
-        that and kill the process when it is used, so it is checked beforehand.
+        Size of the object. Systems grant more than the memory of the machine and kill
+        the process when it is used, so the size is checked beforehand.
 
     what, remedy : str
         Name of the object, and the remedy, for the message.
     """
-    limit, name = max_bytes, "max_bytes ="
-    if limit is None:
-        name, limit = "this machine's", physical_memory()
+    limit = physical_memory()
     if n_bytes > limit:
         raise MemoryError(
-            f"{what} needs {n_bytes / 2**30:.3g} GiB, more than {name} "
+            f"{what} needs {n_bytes / 2**30:.3g} GiB, more than this machine's "
             f"{limit / 2**30:.3g} GiB; {remedy}"
         )
 
@@ -346,24 +340,24 @@ def by_depth(name: str, value: Any) -> np.ndarray:
     return given
 
 
-def as_shares(name: str, value: Any, n: int, what: str) -> np.ndarray:
+def as_shares(value: Any, n: int, what: str) -> np.ndarray:
     """`value` as n non-negative weights, not yet divided by their sum.
 
     what: description of the weights, for the message.
     """
-    shares = as_numbers(name, value, what)
+    shares = as_numbers("weights", value, what)
     if shares.shape != (n,):
-        raise ValueError(f"{name} must be {what}, got shape {shares.shape}")
+        raise ValueError(f"weights must be {what}, got shape {shares.shape}")
     with np.errstate(over="ignore"):
         total = shares.sum()
     if total == np.inf and np.isfinite(shares).all():
         raise ValueError(
-            f"{name}: the sum of {shares.tolist()} is too large for a number; divide "
+            f"weights: the sum of {shares.tolist()} is too large for a number; divide "
             "them by the largest"
         )
     if not (shares >= 0.0).all() or not 0.0 < total < np.inf:
         raise ValueError(
-            f"{name} must be non-negative, finite and not all zero, got "
+            "weights must be non-negative, finite and not all zero, got "
             f"{shares.tolist()}"
         )
     return shares
@@ -420,7 +414,6 @@ def check_rows(n_rows: int, n_classes: int) -> None:
     """MemoryError if a float64 matrix (n_rows, n_classes) exceeds the memory."""
     check_memory(
         8.0 * n_rows * n_classes,
-        None,
         f"the matrix of {n_rows} rows and {n_classes} classes",
         "ask for the targets alone (target_log_proba), the best classes (predict, "
         "predict_top_k) or fewer rows at a time",

@@ -83,7 +83,7 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
     for k, model in enumerate(models):
         check_model(model, f"models[{k}]")
     what = f"one number for each of the {len(models)} models"
-    shares = as_shares("weights", weights, len(models), what)
+    shares = as_shares(weights, len(models), what)
     labels = union_labels([model.labels for model in models])
     if labels.symbols is None and len({model.n_symbols for model in models}) > 1:
         raise ValueError("models have different numbers of symbols, without labels")

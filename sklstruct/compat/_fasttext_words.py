@@ -150,7 +150,7 @@ class WordVectors:
         if self._directions is None:
             shape = n, self.get_dimension()
             what = f"the matrix of {n} words and {shape[1]} columns"
-            check_memory(4.0 * n * shape[1], None, what, "read single words")
+            check_memory(4.0 * n * shape[1], what, "read single words")
             self._directions = np.empty(shape, dtype=np.float32)
             self._file.tables.word_directions(self._directions)
         length = self._length(query)

@@ -78,7 +78,7 @@ class Pairs:
         check_length("ptr", ptr, tree.n_nodes + 1, "one per node and the end")
         n_classes = int(ptr[1])
         if n_classes == 0 or not _fast.are_sorted(ptr, target, n_classes):
-            check_pointers("ptr", ptr, 0, target.size)
+            check_pointers("ptr", ptr, target.size)
             if n_classes == 0:
                 raise ValueError("ptr[1] is 0: the root must hold every class")
             if not np.array_equal(target[:n_classes], np.arange(n_classes)):

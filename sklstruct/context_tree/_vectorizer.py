@@ -376,7 +376,6 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
         if not self.sparse_output:
             check_memory(
                 float(shape[0]) * shape[1] * np.dtype(self.dtype).itemsize,
-                None,
                 f"sparse_output=False: the dense output of {shape[0]} samples and "
                 f"{shape[1]} contexts",
                 "use sparse_output=True, or a smaller max_depth",

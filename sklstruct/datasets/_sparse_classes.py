@@ -175,7 +175,6 @@ def make_sparse_classes(
     # blocks and their concatenation are there together for a moment
     check_memory(
         2 * entries * (4 + dtype.itemsize) + 4 * lists,
-        None,
         f"{n_samples} samples of {n_words} words",
         "ask for fewer samples or words",
     )

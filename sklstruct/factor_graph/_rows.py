@@ -60,7 +60,7 @@ def constant_rows(n_rows: int) -> FeatureRows:
 def check_rows(rows: FeatureRows, name: str, n_rows: int) -> None:
     """ValueError unless the arrays fit each other and the number of rows."""
     check_length(f"{name}.ptr", rows.ptr, n_rows + 1, "one per row and the end")
-    check_pointers(f"{name}.ptr", rows.ptr, 0, rows.column.size)
+    check_pointers(f"{name}.ptr", rows.ptr, rows.column.size)
     check_length(f"{name}.value", rows.value, rows.column.size, "one per entry")
     check_ids(f"{name}.column", rows.column, 0, rows.width, "column")
 

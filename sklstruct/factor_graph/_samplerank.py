@@ -57,24 +57,22 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     with the features :math:`\varphi` of the factors of a `FactorGraph`, one for each
     variable and each edge. Learning walks through the states of each training instance.
     A step compares two states y', y'' that differ in one variable. Let y' have the
-    smaller loss, :math:`\ell(y') < \ell(y'')`. If
+    smaller loss, :math:`\ell(y') < \ell(y'')`, and let
+    :math:`\delta = \varphi(x, y') - \varphi(x, y'')`. If
 
     .. math::
         w^\top \delta < m\,\bigl(\ell(y'') - \ell(y')\bigr)
-        \quad\text{or}\quad w^\top \delta \le 0, \qquad
-        \delta = \varphi(x, y') - \varphi(x, y''),
+        \quad\text{or}\quad w^\top \delta \le 0,
 
     the weights are changed in the direction of :math:`\delta`, which depends only on
-    the factors of this variable. The next state is drawn by the scores of the model, so
-    the walk visits the states that occur in prediction.
+    the factors of this variable. The next state is drawn by the scores of the model.
 
     Parameters
     ----------
     loss : {"hamming"} or callable, default="hamming"
         :math:`\ell`: "hamming" is the number of wrong variables. A callable
         ``loss(y_true, y, graph) -> float`` gets the values as arrays and returns a
-        finite number of at least 0. It is called for every allowed value of a variable
-        that is visited, so learning has a hundredth of the speed or less.
+        finite number of at least 0. Learning has then a hundredth of the speed or less.
 
     step : {"adagrad", "passive_aggressive", "perceptron"}, default="adagrad"
         The move along :math:`\delta`:
@@ -93,12 +91,10 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         loss. 0 learns from mistakes only, and is an error for "passive_aggressive".
 
     average : bool, default=True
-        Whether to predict with the mean of the weights over all comparisons, which
-        varies less than the last weights.
+        Whether to predict with the mean of the weights over all comparisons.
 
     epochs : int, default=10
-        Passes over the training instances, at least 1. A pass visits each variable
-        once, and compares it as often as it has other values.
+        Passes over the training instances, at least 1, each over all variables.
 
     proposal : {"gibbs", "uniform"}, default="gibbs"
         The states to compare. "gibbs": all values of a variable; the value of least
@@ -108,8 +104,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
 
     temperature : float, default=0.1
         Temperature of the learning walk, at least 0; 0 always accepts the better
-        state only. Scores are in units of `margin`: at temperatures far above it the
-        walk is noise, and the weights of edges, whose variables then have wrong values,
+        state only. Far above `margin` the walk is noise, and the weights of edges
         become too small.
 
     inference : {"auto", "anneal", "icm", "exact"}, default="auto"
@@ -118,18 +113,14 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         - "exact": max-product (variable elimination), for chains and trees; an error
           for graphs with a loop;
         - "anneal": three times 100 sweeps of Gibbs sampling at falling temperatures,
-          then coordinate ascent from the best state. The first temperature is a quarter
-          of the mean range of the potentials of an instance, the last a tenth of that.
-          A sweep draws each variable, then the two ends of each edge together, if they
-          have at most 1024 pairs of values;
+          then coordinate ascent from the best state;
         - "icm": coordinate ascent from the best value of each variable without its
           neighbours; fast, and often in a local optimum;
         - "auto": "exact" for each instance without a loop, "anneal" for the others.
 
     n_jobs : int, default=None
-        Threads over the instances in `predict`, `sample` and `predict_marginals`.
-        None is 1 unless in a `joblib.parallel_config` context. Results do not depend
-        on it. Learning is sequential and uses one thread.
+        Threads over the instances of a prediction; learning uses one. None is 1 unless
+        in a `joblib.parallel_config` context. Results do not depend on it.
 
     random_state : int, RandomState instance or None, default=None
         Seed of the walk, and of annealing: a fitted model predicts the same each time.
@@ -163,11 +154,10 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
 
     The steps of learning change one variable, so they cannot move between states that
     hard constraints separate: of two variables that must be equal, neither can change
-    alone. Make them one variable.
-    Sampling and annealing also change the two ends of an edge together.
-
-    Scikit-learn's model selection takes a list of instances: ``cross_val_score``,
-    ``GridSearchCV`` and the like split it by instance.
+    alone. Make them one variable. Sampling and annealing also change the two ends of
+    an edge together, if they have at most 1024 pairs of values. The first temperature
+    of annealing is a quarter of the mean range of the potentials of an instance, the
+    last a tenth of that.
 
     References
     ----------
@@ -182,8 +172,6 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
 
     Examples
     --------
-    Bits that a noisy channel changed, where neighbours agree more often than not:
-
     >>> import numpy as np
     >>> from sklstruct.factor_graph import SampleRankClassifier, chain_graph
     >>> rng = np.random.default_rng(0)

@@ -148,7 +148,6 @@ class ChainNodes(NodeModels):
         # a tree of binary splits has the fewest weight vectors
         check_memory(
             8 * float(n_trees) * (n_classes - 1) * (n_features + 1),
-            None,
             f"n_taxonomies={n_trees} trees of {n_classes} classes with {n_features} "
             "features",
             "use fewer trees or features, or a weight_threshold of the estimator",

@@ -129,7 +129,6 @@ class DualFits(NodeModels):
             remedy += "a larger weight_threshold, "
         check_memory(
             working + stored + words,
-            None,
             f"a tree of {n.size} nodes, the largest with "
             f"{int(problems.n_outcomes.max(initial=1))} outcomes and "
             f"{int(d.max(initial=0))} features,",

@@ -302,7 +302,7 @@ class DualNodes(DualFits):
         super()._check_arrays()
         forest, weights = self.forest, self.weights
         per_node = np.diff(as_ids("model_ptr", self.model_ptr, 1, np.int64))
-        check_pointers("model_ptr", self.model_ptr, 0, weights.n_nodes)
+        check_pointers("model_ptr", self.model_ptr, weights.n_nodes)
         first = np.concatenate([[0], np.cumsum(weights.n_outcomes)])
         for name, right in {
             "model_ptr": per_node.size == forest.n_nodes,

@@ -151,7 +151,6 @@ class NodeAnswersMixin(LabelsMixin):
         shape = samples.shape[0], taxonomy.n_nodes
         check_memory(
             8.0 * shape[0] * shape[1],
-            None,
             f"the matrix of {shape[0]} rows and {shape[1]} nodes",
             "ask for fewer rows at a time, or for predict_at",
         )

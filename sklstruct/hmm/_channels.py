@@ -293,7 +293,7 @@ class _BoundEdits(CheckedState):
         ptr = as_ids("ptr", self.ptr, 1, np.int64)
         for name in ("ids", "lengths", "is_word"):
             check_length(name, getattr(self, name), ptr.size - 1, "the words")
-        check_pointers("ptr", ptr, 0, int(np.sum(self.lengths)))
+        check_pointers("ptr", ptr, int(np.sum(self.lengths)))
         if self.text.ndim != 1 or self.text.size < ptr[-1]:
             raise ValueError(f"text must have {ptr[-1]} letters, got {self.text.shape}")
         labels = self.spelling.labels

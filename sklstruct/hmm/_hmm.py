@@ -283,7 +283,7 @@ class HighOrderHMM(SequenceInference):
             X, y = ([s for s, w in zip(part, weight) if w] for part in (X, y))
             weight = weight[weight > 0]
         classes = _distinct_labels(y, self.classes)
-        ids = label_ids("y", y, classes)
+        ids = label_ids(y, classes)
         factors = Factors(self.smoothing, self.emission, self.order, classes, self.end)
         if all(some.min(initial=0) >= 0 for some in ids):
             model, emission = factors.of_labels(X, ids, weight)
@@ -401,7 +401,7 @@ class HighOrderHMM(SequenceInference):
         X, y = check_pairs(X, y)
         end = self._automaton.end_class
         sentences = []
-        known = label_ids("y", y, self.classes_)
+        known = label_ids(y, self.classes_)
         for i, (some, (positions, _)) in enumerate(zip(known, self._read(X))):
             if (some < 0).any():
                 raise ValueError(

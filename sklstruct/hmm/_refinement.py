@@ -41,7 +41,6 @@ class _Bound(_fast.Bound):
     def _allocate(self, n_states, n_edges):
         check_memory(
             44.0 * n_states + 24.0 * n_edges,
-            None,
             f"a bound of {n_states} contexts and {n_edges} arcs",
             "lower max_states, or give fewer candidates",
         )

@@ -88,7 +88,7 @@ def given_weights(value: Any, parts: list[str]) -> NDArray | None:
     if isinstance(value, str):
         return None
     what = f"{len(parts)} numbers, for {', '.join(parts)}"
-    weights = as_shares("weights", value, len(parts), what)
+    weights = as_shares(value, len(parts), what)
     if weights[0] == 0:
         raise ValueError(
             "weights must be positive for the base, the only part after an empty "

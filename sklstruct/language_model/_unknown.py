@@ -113,7 +113,7 @@ def warn_of_unknown(
     UnknownWords.of(text, encoder).warn(encoder, name, hint, otherwise)
 
 
-def warn_of_unsplit(text: Any, name: str = "X") -> None:
+def warn_of_unsplit(text: Any) -> None:
     """Warn if the words of a training text are most likely whole sentences.
 
     text: with `symbols` and `counts`.
@@ -123,7 +123,7 @@ def warn_of_unsplit(text: Any, name: str = "X") -> None:
     if n_words > 2 and seems_unsplit(text.symbols, counts):
         sizes = np.array([len(s) if isinstance(s, str) else 1 for s in text.symbols])
         warn(
-            f"{name} holds {n_words} words, of {counts @ sizes / n_words:.0f} "
+            f"X holds {n_words} words, of {counts @ sizes / n_words:.0f} "
             f"characters on average; {UNSPLIT}",
             UserWarning,
         )

@@ -403,15 +403,14 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
                 'loss="auto" chooses by the log-loss of a fold: use '
                 'calibration="fold", or name the loss'
             )
-        if self.loss != "log_loss" and (free or self.solver == "quasi_newton"):
+        if (free or self.solver == "quasi_newton") and (
+            self.loss != "log_loss" or self.solver == "dual"
+        ):
             raise ValueError(
-                f"loss={self.loss!r} is solved in the dual: with "
-                'solver="quasi_newton" or intercept_scaling=inf use "log_loss"'
-            )
-        if free and self.solver == "dual":
-            raise ValueError(
-                'intercept_scaling=inf needs solver="quasi_newton" or "auto": the dual '
-                "has penalised intercepts only, which a large number penalises little"
+                f"loss={self.loss!r}, solver={self.solver!r}, intercept_scaling="
+                f"{self.intercept_scaling}: quasi-Newton solves log_loss only, and the "
+                "dual penalises intercepts, a finite intercept_scaling; use "
+                'solver="auto", with loss="log_loss" or a large intercept_scaling'
             )
 
     def _refusal_of_labels(self) -> str | None:
@@ -460,7 +459,6 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
             needed = max(needed, _FOLD_BYTES[targets.several] * answers)
         check_memory(
             needed,
-            None,
             f"n_classes={k} with {d} features",
             "use fewer features, a tree of classes (HierarchicalClassifier), or "
             'loss="squared_hinge" with weight_threshold=0.02, which needs the least',

@@ -277,10 +277,10 @@ class NodeProblems:
         needed += self.X.dtype.itemsize * (2 * n * r + p)
         v = int(needed.argmax())
         check_memory(
-            needed[v], None,
+            needed[v],
             f"the fit of a node with {n[v]} samples and {int(r[v])} vectors of weights",
             'use a deeper taxonomy (max_depth), or solver="dual"',
-        )  # fmt: skip
+        )
 
     def fit(
         self,

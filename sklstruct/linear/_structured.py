@@ -346,7 +346,6 @@ class StructuredLogisticRegression(SparseFeatures):
         entries = X.nnz if is_sparse(X) else 2.0 * n * d
         check_memory(
             30.0 * entries + 8.0 * n_lanes * (7.0 * n + 3.0 * d),
-            None,
             f"{n} samples of {d} features and {n_lanes} rows of weights",
             "use fewer features or samples, or LinearClassifier, which needs less",
         )

@@ -250,7 +250,7 @@ class NodeWeights(CheckedState):
         }.items():
             pointers = as_ids(name, getattr(self, name), 1, np.int64)
             check_length(name, pointers, n + 1, "the nodes and their end")
-            check_pointers(name, pointers, 0, last)
+            check_pointers(name, pointers, last)
         if self.given.size:
             check_length("given", self.given, n, "one per node")
             last = as_ids("given", self.given, 1, np.int64) + size
@@ -271,7 +271,7 @@ class NodeWeights(CheckedState):
                 and start.size == (features.size if cell.size else 0) + 1
             )
             if good and cell.size:
-                check_pointers("start", start, 0, cell.size)
+                check_pointers("start", start, cell.size)
                 length = np.diff(start.astype(np.int64))
                 short = np.flatnonzero(length < M)
                 n_lanes = length[short] - 2 * length[short] // 3

@@ -81,11 +81,6 @@ def grow(
     -------
     grown : Grown
     """
-    if not model.lam > 0.0:
-        raise ValueError(
-            f"lam must be above 0 for an active set, got {model.lam!r}: without a "
-            "penalty nothing is left out"
-        )
     tree = _Growth(samples, n_symbols, n_classes)
     # A tolerance is given to the last rounds only.
     tight, n_iter, starts = False, 0, None

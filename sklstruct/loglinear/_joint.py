@@ -398,7 +398,7 @@ class JointLogLinear(
         beta = float(self.alpha) ** np.arange(max(t.max_depth for t in trees) + 1)
         joint = JointTrees(trees, pairs, pairs[0].node_sums(counts[0]), beta)
         check_memory(
-            24.0 * joint.w.size, None, "the weights of the pairs", "use shorter paths"
+            24.0 * joint.w.size, "the weights of the pairs", "use shorter paths"
         )
         # No path leads to the roots of the other trees, which are left out.
         own = [slice(n_outcomes * (t > 0), None) for t in range(len(paths))]

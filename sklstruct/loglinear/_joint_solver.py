@@ -292,7 +292,7 @@ def solve_joint(
     # Ctrl-C writes a copy.
     copies = 1.0 if store is NO_STORE else 2.0
     check_memory(
-        copies * 4.0 * n_rows * n_outcomes + 8.0 * (N_SHARED + 1) * largest, None,
+        copies * 4.0 * n_rows * n_outcomes + 8.0 * (N_SHARED + 1) * largest,
         "scores of all samples for all classes", "use a FactoredLM of more levels",
     )  # fmt: skip
     like: State = {"scores": np.empty((n_rows, n_outcomes), np.float32)}

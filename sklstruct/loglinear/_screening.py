@@ -180,8 +180,8 @@ class RootProblem:
             if low < -600.0:
                 raise ValueError(
                     "lam: without a penalty on the unigrams, which some class lacks in "
-                    "the samples, there is no finite optimum; give depth_weight a "
-                    "positive first entry"
+                    "the samples, there is no finite optimum; use a larger lam, and "
+                    "give depth_weight a positive first entry"
                 )
         log_u = low
         if self._sum(high, lam) > self.total:

@@ -295,7 +295,7 @@ class MixtureLM(NamedMembers, ModelClassifier):
         if not isinstance(weights, str):
             n = len(self.models)
             what = f"a name or one number for each of the {n} models"
-            weights = as_shares("weights", weights, n, what)
+            weights = as_shares(weights, n, what)
             weights = weights / weights.sum()
         by_name = isinstance(weights, str)
         reads = for_gate or (by_name and GATES[weights]().reads_features)

@@ -67,7 +67,6 @@ class GroupFit(NamedTuple):
 class SubModel(ABC):
     """Reads the contexts of one estimator, and fits its model for each group."""
 
-    transforms = False  # whether models read the output of transformers, not X
     reads_history = False  # whether models read more of a sentence than its windows
     holds_out = False  # whether held-out samples are used
     # The share of the samples to hold out where none are given, and whether models are
@@ -157,7 +156,6 @@ class EstimatorSubModel(SubModel):
                 if step is not None and not isinstance(step, str)
             ]
             estimator = estimator.steps[-1][1]
-        self.transforms = bool(self.steps)
         self.estimator = clone(estimator)
         if isinstance(estimator, BackoffClassifier):
             # The classes are the outcomes of each group.
@@ -285,7 +283,6 @@ class FrozenSubModel(SubModel):
                 "another, whose sentences it reads; here give its classifier, "
                 "FrozenEstimator(model.estimator_)"
             )
-        self.transforms = isinstance(self.estimator, Pipeline)
         self.reads_history = reads_history(self.estimator)
         self.classes = classes
         self.for_gate = for_gate

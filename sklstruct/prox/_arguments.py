@@ -105,11 +105,11 @@ def check_per_entry(
     return x
 
 
-def check_flag(x: bool, name: str) -> bool:
-    """`x` as a bool, or a ValueError that names it."""
-    if not isinstance(x, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {x!r}")
-    return bool(x)
+def check_positive(positive: bool) -> bool:
+    """The parameter `positive` as a bool, or a ValueError."""
+    if not isinstance(positive, bool | np.bool_):
+        raise ValueError(f"positive must be True or False, got {positive!r}")
+    return bool(positive)
 
 
 def check_number(x: Any, name: str) -> float:

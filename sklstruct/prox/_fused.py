@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _fused_fast as kernels
 from ._arguments import (
-    check_flag,
     check_number,
     check_per_entry,
+    check_positive,
     check_vector,
     power_of_two,
     shared_parameters,
@@ -78,7 +78,7 @@ def prox_total_variation(
         kappa, max(n - 1, 0), "kappa", positive=False, what="two neighbours"
     )
     metric = check_per_entry(metric, n, "metric", positive=True, what="entry")
-    positive = check_flag(positive, "positive")
+    positive = check_positive(positive)
     if n > 1:
         top = np.abs(w).max()
         unit = power_of_two(np.log2(top)) if top > 0 else 1.0

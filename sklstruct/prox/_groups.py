@@ -18,9 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 from .._checks import as_ids, check_count, check_ids
 from . import _overlapping_fast as kernels
 from ._arguments import (
-    check_flag,
     check_number,
     check_per_entry,
+    check_positive,
     check_power,
     check_vector,
     shared_parameters,
@@ -115,7 +115,7 @@ def prox_group_lasso(
     group, n_groups = _check_labels(groups, w.size)
     kappa = check_per_entry(kappa, n_groups, "kappa", positive=False, what="group")
     metric = check_per_entry(metric, w.size, "metric", positive=True, what="entry")
-    if check_flag(positive, "positive"):
+    if check_positive(positive):
         np.maximum(w, 0.0, out=w)
     kappa = np.broadcast_to(kappa, (n_groups,))
     return prox_blocks(w, group, kappa, p, metric).astype(dtype, copy=False)
@@ -297,7 +297,7 @@ def prox_overlapping_groups(
     if tol < 1e-12:
         raise ValueError(f"tol must be at least 1e-12, which is rounding, got {tol:g}")
     max_iter = check_count("max_iter", max_iter, 1)
-    if check_flag(positive, "positive"):
+    if check_positive(positive):
         np.maximum(w, 0.0, out=w)
     unit = np.abs(w).max(initial=0.0)
     if unit == 0 or members.n_groups == 0:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._checks import as_ids
 from . import _tree_prox_fast as kernels
-from ._arguments import check_flag, check_per_entry, check_vector, power_of_two
+from ._arguments import check_per_entry, check_positive, check_vector, power_of_two
 
 # Nodes per kernel call: Ctrl-C is noticed between calls (about every 10 ms).
 _STRIDE = 1 << 18
@@ -195,7 +195,7 @@ def prox_tree_l2(
     """
     forest, w, dtype, kappa, mult = _read(v, parents, "kappa", kappa, multiplicity)
     n = forest.n
-    if check_flag(positive, "positive"):
+    if check_positive(positive):
         np.maximum(w, 0.0, out=w)
     if n == 0:
         return w.astype(dtype)
@@ -312,7 +312,7 @@ def prox_tree_linf(
     forest, w, dtype, strength, mult = _read(v, parents, "kappa", kappa, multiplicity)
     n = forest.n
     diagonal = check_per_entry(metric, n, "metric", positive=True)
-    if check_flag(positive, "positive"):
+    if check_positive(positive):
         np.maximum(w, 0.0, out=w)
     if n == 0:
         return w.astype(dtype)

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._arguments import (
-    check_flag,
     check_number,
     check_per_entry,
+    check_positive,
     check_power,
     check_vector,
     shared_parameters,
@@ -23,7 +23,7 @@ def _read(v, kappa, metric, positive, what="entry"):
     w, dtype = check_vector(v)
     kappa = check_per_entry(kappa, w.size, "kappa", positive=False, what=what)
     metric = check_per_entry(metric, w.size, "metric", positive=True, what=what)
-    if check_flag(positive, "positive"):
+    if check_positive(positive):
         # All penalties here increase with |w_i|: a negative entry of v becomes 0 and
         # does not change the others.
         np.maximum(w, 0.0, out=w)

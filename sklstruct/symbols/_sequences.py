@@ -91,7 +91,7 @@ def items(sequence: Any) -> list:
     return list(map(plain, sequence))
 
 
-def label_ids(name: str, y: list, classes: np.ndarray) -> list[np.ndarray]:
+def label_ids(y: list, classes: np.ndarray) -> list[np.ndarray]:
     """Positions of labels in `classes`; -1 if a label is unknown.
 
     None is an unknown label, and so is -1 if labels are integers.
@@ -106,9 +106,7 @@ def label_ids(name: str, y: list, classes: np.ndarray) -> list[np.ndarray]:
     except KeyError as exc:
         wrong = exc.args[0]
         i = next(i for i, row in enumerate(rows) if any(one not in code for one in row))
-        raise ValueError(
-            f"{name}[{i}] holds {wrong!r}, which is not in classes_"
-        ) from None
+        raise ValueError(f"y[{i}] holds {wrong!r}, which is not in classes_") from None
     ends = list(itertools.accumulate(map(len, rows), initial=0))
     return [flat[a:b] for a, b in itertools.pairwise(ends)]
 

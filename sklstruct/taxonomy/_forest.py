@@ -85,7 +85,7 @@ class Forest(NamedTuple):
             if name not in ("tree_ptr", "terminal"):
                 check_length(name, array, n, "one per node")
         check_length("tree_ptr", self.tree_ptr, n_trees + 1, "the trees and their end")
-        check_pointers("tree_ptr", self.tree_ptr, 0, n)
+        check_pointers("tree_ptr", self.tree_ptr, n)
         check_ids("n_child", self.n_child, 0, n + 1, "number of children")
         inner = np.flatnonzero(self.n_child)
         first, n_child = self.first_child[inner], self.n_child[inner].astype(np.int64)

@@ -100,10 +100,7 @@ class ClassProximity:
         """
         k = self.n_classes
         check_memory(
-            8 * k * k,
-            None,
-            f"a dense {k} x {k} proximity matrix",
-            "work with the factor A",
+            8 * k * k, f"a dense {k} x {k} proximity matrix", "work with the factor A"
         )
         a = self.normalized_factor if normalize else self.factor
         q = -(a @ a.T)

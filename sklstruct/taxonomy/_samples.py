@@ -68,10 +68,7 @@ def class_means(X: Any, codes: NDArray, weight: NDArray) -> NDArray:
     """Dense weighted means of the classes, float64."""
     k = int(codes.max()) + 1
     check_memory(
-        8 * k * X.shape[1],
-        None,
-        f"{k} x {X.shape[1]} class means",
-        "reduce the features",
+        8 * k * X.shape[1], f"{k} x {X.shape[1]} class means", "reduce the features"
     )
     total = np.bincount(codes, weight, minlength=k)[:, None]
     return sum_by_class(X, codes, k, weight) / total

@@ -158,25 +158,25 @@ class ClassStatistics:
         if rank is None:
             rank = k if k <= _ALL_DIRECTIONS else _DIRECTIONS
         if form == "dual":
-            check_memory(8 * n * n, None, f"a dense {n} x {n} Gram", _PROJECT)
+            check_memory(8 * n * n, f"a dense {n} x {n} Gram", _PROJECT)
             rows = _dual_coordinates(rows, weight)
         elif form == "class_means" and k > rank:
             room = rows.dtype.itemsize * (rank + 10) * (d + k)
-            check_memory(room, None, f"{d} x {rank} directions", "lower rank")
+            check_memory(room, f"{d} x {rank} directions", "lower rank")
             basis = leading_directions(weighted_means(rows, codes, weight, k), rank)
             if keep_rows:
-                check_memory(8 * n * rank, None, "the projection", "lower rank")
+                check_memory(8 * n * rank, "the projection", "lower rank")
                 rows, basis = np.asarray(rows @ basis, dtype=np.float64), None
         elif form == "class_means":
-            check_memory(8 * n * min(k, d), None, "the projection", _FEWER)
+            check_memory(8 * n * min(k, d), "the projection", _FEWER)
             rows = _class_mean_coordinates(rows, codes, weight)
         elif form != "primal":
             raise ValueError(
                 f"form must be 'auto', 'primal', 'dual' or 'class_means', got {form!r}"
             )
         d = rows.shape[1] if basis is None else basis.shape[1]
-        check_memory(8 * d * d, None, f"a dense {d} x {d} Gram", _PROJECT)
-        check_memory(8 * k * d, None, f"{k} x {d} class sums", _FEWER)
+        check_memory(8 * d * d, f"a dense {d} x {d} Gram", _PROJECT)
+        check_memory(8 * k * d, f"{k} x {d} class sums", _FEWER)
         self.weight = np.bincount(codes, weight, minlength=k)
         self._one_pass(rows, codes, weight, basis)
         self._rows = None

@@ -124,7 +124,7 @@ class Words(CheckedState):
         self.ends = as_ids("ends", self.ends, 1, np.int64)
         if not self.ends.size:
             raise ValueError("ends must begin with 0, got no number")
-        check_pointers("ends", self.ends, 0, self.letters.size)
+        check_pointers("ends", self.ends, self.letters.size)
         self.n_stop, self.n_words = int(self.n_stop), self.ends.size - 1
 
     def __getstate__(self) -> dict[str, Any]:

@@ -257,7 +257,6 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         k = int(self.n_clusters)
         check_memory(
             12.0 * n_features * k,
-            None,
             f"the table of {n_features} features and {k} classes",
             "use fewer clusters or offsets",
         )

@@ -362,7 +362,7 @@ def test_a_position_without_candidates_has_no_path(at):
 
 
 def test_a_bound_that_no_memory_holds_says_so(monkeypatch):
-    def small(n_bytes, max_bytes, what, remedy):
+    def small(n_bytes, what, remedy):
         raise MemoryError(f"{what}: {remedy}")
 
     monkeypatch.setattr(_refinement, "check_memory", small)

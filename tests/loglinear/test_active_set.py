@@ -85,6 +85,16 @@ def test_most_of_a_text_is_never_built(penalty):
     assert built[-1] < 0.5
 
 
+def test_without_a_penalty_all_of_the_tree_is_built():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 400)
+    grown, whole = both(L1(), 0.0, padding=-1)
+    for model in (grown, whole):
+        model.fit(np.roll(y, 1)[:, None], y)
+    assert grown.objective_[-1] == pytest.approx(whole.objective_[-1], rel=1e-8)
+    assert grown.n_nodes_built_ == 4
+
+
 def test_a_strong_penalty_builds_the_root_alone():
     topics = load_python_topics()[:100]
     grown, _ = both(TreeL2(), 1e4)
@@ -139,7 +149,6 @@ def test_weights_are_repetitions():
 @pytest.mark.parametrize(
     "params, match",
     [
-        ({"lam": 0.0}, "^lam must be above 0"),
         ({"penalty": L2()}, "absolute term"),
         ({"penalty": L1(count_weight=[1.0, 2.0])}, "^solver=.*: count_weight"),
         ({"positive": False, "penalty": L1()}, "it needs positive=True"),

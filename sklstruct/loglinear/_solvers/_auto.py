@@ -67,7 +67,7 @@ class ActiveSetSolver(_ChoosingSolver):
     allows a weight above 0. The result is the optimum of the whole tree. The larger
     `lam` is, the smaller is the part of the tree that is built. The fitted model has
     only pairs with a non-zero weight. The solver needs a penalty with an absolute term
-    and without `count_weight`, non-negative weights, and `lam` above 0.
+    and without `count_weight`, and non-negative weights.
 
     Parameters
     ----------

@@ -120,7 +120,6 @@ class TaxonomyBuilder(BaseEstimator):
         if self._matrix is not None:
             check_memory(
                 9.0 * k * k,
-                None,
                 f"the dense {k} x {k} {self._matrix} of {self.short_name!r}",
                 "use the builder 'cut' or 'kmeans'",
             )
