@@ -38,7 +38,6 @@ from ._reduced import ReducedMixin, equal_parts, joined
 from ._scores import text_scores
 from ._targets import (
     are_lists,
-    are_several,
     label_shares,
     learn_names,
     rows_are_equal,
@@ -96,8 +95,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
     min_df : int or float, default=None
         Fewest training texts that have an n-gram. An int of at least 1 is a number of
-        texts; a float from 0 to 1 is a share. None: 2, but 1 for a single text, and for
-        words if there are several labels per text. A vectorizer needs None.
+        texts; a float from 0 to 1 is a share. None: 1 for words; 2 for letters, but 1
+        for a single text. A vectorizer needs None.
 
     estimator : classifier, default=None
         Classifier of the rows. None: a `HierarchicalClassifier` of
@@ -254,7 +253,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         if isinstance(self.features, str) and self.features == "auto":
             features, rows = self._compared(texts, y, weight)
         else:
-            features, rows = self._vectorizer(self.features, y), None
+            features, rows = self._vectorizer(self.features, len(texts)), None
         if rows is None:
             rows = rows_of(features, texts, fit=True)
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
@@ -299,18 +298,17 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
                     "estimator that is given"
                 )
 
-    def _vectorizer(self, features: Any, y: Any) -> Any:
+    def _vectorizer(self, features: Any, n_texts: int) -> Any:
         """The unfitted vectorizer of a name, or a clone of the one given."""
         if not isinstance(features, str):
             return clone(features)
-        # N-grams of words that are in one text improve F1 and log-loss with several
-        # labels per text, but not with one.
-        several = are_several(y)
         parts = {}
         for name in _NAMED[features]:
             analyzer, bounds = _PARTS[name]
             own = name == _NAMED[features][-1]
-            fewest = 1 if y.shape[0] == 1 or (several and analyzer == "word") else 2
+            # Words that are in one text improve log-losses; letters cost more than
+            # they improve.
+            fewest = 1 if analyzer == "word" or n_texts == 1 else 2
             parts[name] = NgramVectorizer(
                 analyzer=analyzer,
                 ngram_range=self.ngram_range if own and self.ngram_range else bounds,
@@ -342,7 +340,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         draw = Draw.of(y, weight, check_random_state(self.random_state))
         once = int(texts.sizes.sum()) <= _MOST_AT_ONCE
         some = texts if once else texts[draw.at]
-        parts = {name: self._vectorizer(name, y) for name in _NAMED["both"]}
+        n = len(texts)
+        parts = {name: self._vectorizer(name, n) for name in _NAMED["both"]}
         words, letters = parts.values()
         try:
             rows = rows_of(FeatureUnion(list(parts.items())), some, fit=True)
@@ -350,7 +349,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             rows, trie = rows_of(letters, some, fit=True), letters.trie_
             if trie.n_columns == trie.spaces.size:
                 raise
-            return (letters, rows) if once else (self._vectorizer("letters", y), None)
+            return (letters, rows) if once else (self._vectorizer("letters", n), None)
         first, both = words.trie_.n_columns, joined(parts)
         share = both.transformer_weights["words"]
         tried = rows[draw.at] if draw.at.size < len(some) else rows
@@ -358,7 +357,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         tried.data *= share
         wins = draw.best_of((tried_letters, tried), self.C)
         if not once:
-            return self._vectorizer("both" if wins else "letters", y), None
+            return self._vectorizer("both" if wins else "letters", n), None
         if tried is rows:
             return (both, rows) if wins else (letters, tried_letters)
         if not wins:

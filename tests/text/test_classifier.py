@@ -42,7 +42,12 @@ NAMED = {
 @pytest.mark.parametrize("features", NAMED)
 def test_probabilities_are_those_of_the_parts(features):
     parts = [
-        NgramVectorizer(analyzer=a, ngram_range=r, min_df=2, sublinear_tf=True)
+        NgramVectorizer(
+            analyzer=a,
+            ngram_range=r,
+            min_df=1 if a == "word" else 2,
+            sublinear_tf=True,
+        )
         for a, r in NAMED[features]
     ]
     rows = [part.fit_transform(TEXTS) for part in parts]
@@ -177,6 +182,24 @@ def test_auto_reads_each_text_once(wins, n_texts, n_tried, monkeypatch):
             assert type(model.features_) is type(named.features_)
         else:
             assert type(model.features_) is not type(named.features_)
+
+
+@pytest.mark.parametrize("n, n_used", [(196, 2), (200, 1)])
+def test_a_half_of_few_texts_does_not_decide(n, n_used, monkeypatch):
+    draw = Draw.of(np.arange(n) % 2, np.ones(n), np.random.RandomState(0))
+    held = []
+
+    def losses(_, node, C):
+        held.append(node.held)
+        return np.full(node.held.size, float(node.X[0, 0]))
+
+    monkeypatch.setattr(Draw, "log_losses", losses)
+    pair = [sp.csr_matrix(np.full((n, 1), loss)) for loss in (2.0, 1.0)]
+    assert draw.best_of(pair, 1.0) == 1
+    assert draw.best_of(pair[::-1], 1.0) == 0
+    expected = [half for half in draw.halves[:n_used] for _ in pair]
+    for found, half in zip(held, 2 * expected, strict=True):
+        np.testing.assert_array_equal(found, half)
 
 
 @pytest.mark.parametrize("several_labels", [False, True])
