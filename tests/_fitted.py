@@ -299,6 +299,13 @@ def fitted():
             lambda channel=channel: NoisyChannelDecoder(language, channel).fit(TEXT),
             "sequences", X, None,
         )  # fmt: skip
+    mixed = LanguageModel(MixtureLM([("wb", WittenBellLM())], weights=[1.0]))
+    found["decoder with a beam"] = (
+        lambda: NoisyChannelDecoder(
+            mixed, EditDistanceChannel(), beam_width=4
+        ).fit(TEXT),
+        "sequences", SEQUENCES[:2], None,
+    )  # fmt: skip
     for emission in (SuffixEmission(), CategoricalEmission()):
         ids = [[ord(t) % 4 for t in tags] for tags in TAGS]
         found[type(emission).__name__] = (
