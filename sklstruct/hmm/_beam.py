@@ -31,8 +31,8 @@ class CursorAutomaton:
     labels : Labels
         Of the model, with an unknown word.
 
-    unknown_log_prob : float
-        Natural logarithm of the probability of an unknown word after the empty context.
+    log_prob : ndarray of shape (n_classes,)
+        Natural log-probabilities after the empty context.
     """
 
     def __init__(self, model: Any, log_unknown: float) -> None:
@@ -43,17 +43,17 @@ class CursorAutomaton:
         self.labels = labels_with_unknown(own)
         self.n_classes, self.end_class = self.labels.n_classes, self.labels.end_id
         self.unknown_class = self.labels.unknown_id
-        found = -np.inf
-        if own.unknown_id >= 0:
-            empty = predictor.read(np.full((1, 1), -1, dtype=np.int32))
-            found = predictor.model.rows(predictor.locate(empty))[0, own.unknown_id]
-        elif base.out_of_vocabulary == "error":
+        if own.unknown_id < 0:
             # An unknown word is read, and ends the history.
             base, cache = copy.copy(base), copy.copy(model)
             base.out_of_vocabulary, cache.base_ = "exclude", base
             model = cache if hasattr(model, "base_") else base
-        self.model, self._fixed = model, found == -np.inf
-        self.unknown_log_prob = float(log_unknown if self._fixed else found)
+        empty = predictor.read(np.full((1, 1), -1, dtype=np.int32))
+        row = predictor.model.rows(predictor.locate(empty))[0]
+        self.log_prob = np.append(row, [-np.inf] * (self.n_classes - len(row)))
+        self.model, self._fixed = model, self.log_prob[self.unknown_class] == -np.inf
+        if self._fixed:
+            self.log_prob[self.unknown_class] = log_unknown
 
     def begin(self) -> NDArray:
         """The state at the beginning of a sentence, as an array of one."""
@@ -65,7 +65,7 @@ class CursorAutomaton:
         if self._fixed:
             if rows.shape[1] < self.n_classes:
                 rows = np.pad(rows, ((0, 0), (0, 1)))
-            rows[:, self.unknown_class] = self.unknown_log_prob
+            rows[:, self.unknown_class] = self.log_prob[self.unknown_class]
         return rows
 
     def advance(self, states: NDArray, y: NDArray) -> NDArray:
@@ -113,15 +113,12 @@ class BeamSearch:
     def _search(self, c, n):
         """(n best paths with scores, number of states, whether states were lost)."""
         states, of_path, score = self.automaton.begin(), np.zeros(1, int), np.zeros(1)
-        steps: list[tuple] = []
-        n_states, lost = 1, False
+        paths, n_states, lost = np.empty((1, 0), dtype=np.int32), 1, False
         for i in range(c.n_positions):
             at = slice(int(c.ptr[i]), int(c.ptr[i + 1]))
-            ids = c.ids[at]
-            check_memory(
-                16.0 * self.automaton.n_classes * len(states),
-                f"the rows of {len(states)} histories", "lower beam_width",
-            )  # fmt: skip
+            ids, m = c.ids[at], len(states)
+            n_bytes = 16.0 * self.automaton.n_classes * m
+            check_memory(n_bytes, f"the rows of {m} histories", "lower beam_width")
             step = self.automaton.rows(states)[:, ids]
             if np.isnan(step).any():
                 raise ValueError("language_model gives NaN as a log-probability")
@@ -135,16 +132,8 @@ class BeamSearch:
             else:
                 states, order, of_path, cut = self._keep(states[of_path], order, ids, n)
                 n_states, lost = n_states + len(states), lost or cut
-            score = grown[order]
             before, y = np.divmod(order, max(len(ids), 1))
-            steps.append((before, ids[y]))
-            if not order.size:
-                break
-        paths = np.empty((len(score), len(steps)), dtype=np.int32)
-        row = np.arange(len(score))
-        for i in range(len(steps) - 1, -1, -1):
-            before, y = steps[i]
-            paths[:, i], row = y[row], before[row]
+            paths, score = np.column_stack([paths[before], ids[y]]), grown[order]
         return list(zip(paths[:, : c.length], score.tolist())), n_states, lost
 
     def _keep(self, states, order, ids, n):
@@ -153,33 +142,22 @@ class BeamSearch:
         Up to n histories of each state are kept, so that the first of them, and the
         states, are the same for every n.
         """
-        found: dict[Any, list] = {}
-        kept, of_path, new, lost = [], [], [], False
-        first, size = 0, self.width * n
+        found: dict[Any, list[int]] = {}
+        grown, first, size, lost = [states[:0]], 0, self.width * n, False
         while first < len(order) and len(found) < self.width:
-            block = order[first : first + size]
-            first, size = first + size, 2 * size
-            after = self.automaton.advance(
-                states[block // len(ids)], ids[block % len(ids)]
-            )
+            before, y = np.divmod(order[first : first + size], len(ids))
+            after = self.automaton.advance(states[before], ids[y])
             # A row of numbers, or an object that can be hashed.
-            keys = (
-                after.tolist() if after.ndim == 1 else [row.tobytes() for row in after]
-            )
-            picked = []
-            for j, key in enumerate(keys):
-                if key not in found and len(found) == self.width:
+            keys = after.tolist() if after.ndim == 1 else map(bytes, after)
+            for j, key in enumerate(keys, first):
+                if key in found or len(found) < self.width:
+                    found.setdefault(key, []).append(j)
+                else:
                     lost = True
-                    continue
-                if key not in found:
-                    found[key] = [len(found), 0]
-                    picked.append(j)
-                at = found[key]
-                if at[1] < n:
-                    at[1] += 1
-                    kept.append(block[j])
-                    of_path.append(at[0])
-            new.append(after[picked])
-        states = np.concatenate([states[:0], *new])
-        lost |= first < len(order)
-        return states, np.array(kept, int), np.array(of_path, int), lost
+            grown.append(after)
+            first, size = first + size, 2 * size
+        of_state = enumerate(found.values())
+        kept = sorted((j, number) for number, some in of_state for j in some[:n])
+        j, number = np.array(kept, dtype=np.intp).reshape(-1, 2).T
+        states = np.concatenate(grown)[[some[0] for some in found.values()]]
+        return states, order[j], number, lost or first < len(order)

@@ -189,7 +189,7 @@ class NoisyChannelDecoder(SequenceInference):
         text = X if y is None else y
         fitted = model = self.language_model
         beam = self.beam_width is not None
-        if beam and not all(hasattr(fitted, name) for name in ("begin", "advance")):
+        if beam and not hasattr(fitted, "advance"):
             raise TypeError(
                 "beam_width needs a language_model with states, such as LanguageModel, "
                 f"got {type(fitted).__name__}; use "
@@ -211,21 +211,16 @@ class NoisyChannelDecoder(SequenceInference):
                     "FrozenEstimator(language_model), or as its backoff_model_"
                 )
             fitted = clone(fitted).fit(text, None)
-            model = None if beam else getattr(fitted, "backoff_model_", None)
+            model = getattr(fitted, "backoff_model_", None)
             if model is None and not beam:
                 raise TypeError(
                     f"language_model: {self.language_model!r:.80} does not have a "
                     "back-off model; use a model such as LanguageModel('fast'), or set "
                     "beam_width, such as beam_width=20"
                 )
-        if beam:
-            share = np.log(_unknown_share(len(fitted.vocabulary_)))
-            model = CursorAutomaton(fitted, share)
-            log_unknown = model.unknown_log_prob
-        else:
-            model = with_unknown(model, np.log(_unknown_share(model.n_classes)))
-            # The first pairs are those of the empty context.
-            log_unknown = float(model.log_prob[model.labels.unknown_id])
+        n_classes = len(fitted.vocabulary_) if beam else model.n_classes
+        share = np.log(_unknown_share(n_classes))
+        model = CursorAutomaton(fitted, share) if beam else with_unknown(model, share)
         labels = model.labels
         if labels.analyzer == "char" and getattr(self.channel, "of_words", False):
             raise ValueError(
@@ -246,7 +241,6 @@ class NoisyChannelDecoder(SequenceInference):
             classes_=classes,
             _class_of_label=np.array(words, dtype=np.int32),
             _words=set(map(str, classes.tolist())),
-            _log_unknown=log_unknown,
             _bound=self.channel.bind(classes.tolist()),
         )
 
@@ -316,7 +310,9 @@ class NoisyChannelDecoder(SequenceInference):
                 f"channel: log_unknown of {observation!r:.60} must be finite or -inf, "
                 f"got {own}"
             )
-        scale = np.log(_unknown_share(len(self._words))) - self._log_unknown
+        # The first values are those of the empty context.
+        empty = self.transition_model_.log_prob[unknown]
+        scale = np.log(_unknown_share(len(self._words))) - empty
         own += scale * self.transition_weight
         return np.append(ids, np.int32(unknown)), np.append(factor, own), dropped
 
