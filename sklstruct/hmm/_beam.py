@@ -22,20 +22,17 @@ class CursorAutomaton:
     model : LanguageModel or CacheLM
         Fitted; ``begin``, ``advance`` and ``rows`` are asked about many states.
 
-    log_unknown : float
-        Natural log-probability of an unknown word after all histories, if the model has
-        no such word or the word is impossible.
-
     Attributes
     ----------
     labels : Labels
         Of the model, with an unknown word.
 
     log_prob : ndarray of shape (n_classes,)
-        Natural log-probabilities after the empty context.
+        Natural log-probabilities after the empty context. That of an unknown word is 0,
+        after all histories, if the model has no such word or the word is impossible.
     """
 
-    def __init__(self, model: Any, log_unknown: float) -> None:
+    def __init__(self, model: Any) -> None:
         if isinstance(model, FrozenEstimator):
             model = model.estimator
         base = getattr(model, "base_", model)  # of a cache
@@ -53,7 +50,7 @@ class CursorAutomaton:
         self.log_prob = np.append(row, [-np.inf] * (self.n_classes - len(row)))
         self.model, self._fixed = model, self.log_prob[self.unknown_class] == -np.inf
         if self._fixed:
-            self.log_prob[self.unknown_class] = log_unknown
+            self.log_prob[self.unknown_class] = 0.0
 
     def begin(self) -> NDArray:
         """The state at the beginning of a sentence, as an array of one."""
@@ -65,7 +62,7 @@ class CursorAutomaton:
         if self._fixed:
             if rows.shape[1] < self.n_classes:
                 rows = np.pad(rows, ((0, 0), (0, 1)))
-            rows[:, self.unknown_class] = self.log_prob[self.unknown_class]
+            rows[:, self.unknown_class] = 0.0
         return rows
 
     def advance(self, states: NDArray, y: NDArray) -> NDArray:

@@ -218,9 +218,10 @@ class NoisyChannelDecoder(SequenceInference):
                     "back-off model; use a model such as LanguageModel('fast'), or set "
                     "beam_width, such as beam_width=20"
                 )
-        n_classes = len(fitted.vocabulary_) if beam else model.n_classes
-        share = np.log(_unknown_share(n_classes))
-        model = CursorAutomaton(fitted, share) if beam else with_unknown(model, share)
+        if beam:
+            model = CursorAutomaton(fitted)
+        else:
+            model = with_unknown(model, np.log(_unknown_share(model.n_classes)))
         labels = model.labels
         if labels.analyzer == "char" and getattr(self.channel, "of_words", False):
             raise ValueError(

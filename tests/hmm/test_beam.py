@@ -17,6 +17,7 @@ from sklstruct import (
     NoisyChannelDecoder,
 )
 from sklstruct.hmm import EditDistanceChannel, KeypadChannel
+from sklstruct.hmm._beam import BeamSearch
 from sklstruct.language_model import CacheLM
 from sklstruct.mixture import MixtureLM
 from sklstruct.smoothing import WittenBellLM
@@ -196,15 +197,57 @@ def test_a_beam_and_the_exact_decoder(seed):
                     np.testing.assert_allclose([s for _, s in a], b, rtol=1e-9)
 
 
-def test_histories_with_equal_states_are_merged():
+@pytest.mark.parametrize(
+    "estimator", [WittenBellLM(), MixtureLM([("wb", WittenBellLM())], weights=[1.0])]
+)
+def test_histories_with_equal_states_are_merged(estimator):
     # The state of a bigram model is the last word: a beam of all words is exact.
-    lm = FrozenEstimator(LanguageModel(WittenBellLM(), max_depth=1).fit(TEXT))
+    lm = FrozenEstimator(LanguageModel(estimator, max_depth=1).fit(TEXT))
+    table = LanguageModel(WittenBellLM(), max_depth=1)
     X = [["228", None, None, "364", None, None, "843"]]
-    exact = NoisyChannelDecoder(lm, KeypadChannel(k=1)).fit()
+    exact = NoisyChannelDecoder(table, KeypadChannel(k=1)).fit(TEXT)
     beam = NoisyChannelDecoder(lm, KeypadChannel(k=1), beam_width=30).fit()
     found = beam.decode(X)
     assert not found.approximate[0] and found.n_states[0] <= 1 + 7 * len(WORDS)
     assert found.log_proba[0] == pytest.approx(exact.decode(X).log_proba[0], rel=1e-12)
+
+
+class Remainders:
+    """States are the remainder of the last class, as rows of two numbers."""
+
+    def __init__(self, modulus):
+        self.modulus, self.asked = modulus, 0
+
+    def advance(self, states, y):
+        self.asked += len(y)
+        return np.column_stack([y % self.modulus, np.zeros_like(y)])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("width", [1, 2, 3, 9])
+@pytest.mark.parametrize("modulus", [1, 2, 5])
+def test_states_that_are_kept(modulus, width, n):
+    rng = np.random.RandomState(width)
+    ids, before = np.arange(12), np.zeros((4, 2), dtype=np.int64)
+    order = rng.permutation(48)
+    search = BeamSearch(Remainders(modulus), 1.0, width)
+    states, kept, number, lost = search._keep(before, order, ids, n)
+    remainder = [j % 12 % modulus for j in order.tolist()]
+    first = list(dict.fromkeys(remainder))[:width]
+    assert states[:, 0].tolist() == first
+    assert lost == (width <= modulus)
+    # The best of each state, best first, and up to n if all were looked at.
+    assert [remainder[order.tolist().index(j)] for j in kept] == [
+        first[k] for k in number
+    ]
+    rank = [order.tolist().index(j) for j in kept]
+    assert rank == sorted(rank)
+    assert {remainder.index(r) for r in first} <= set(rank)
+    assert all(number.tolist().count(k) <= n for k in range(len(first)))
+    if width > modulus:
+        assert len(kept) == n * modulus and search.automaton.asked == 48
+    none = search._keep(before, order[:0], ids, n)
+    assert [len(part) for part in none[:3]] == [0, 0, 0] and not none[3]
 
 
 @pytest.mark.parametrize("kind", ["better", "user", "cache"])
