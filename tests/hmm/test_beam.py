@@ -246,6 +246,10 @@ def test_states_that_are_kept(modulus, width, n):
     assert all(number.tolist().count(k) <= n for k in range(len(first)))
     if width > modulus:
         assert len(kept) == n * modulus and search.automaton.asked == 48
+    # All at once, in the first block.
+    few = order[: width * n]
+    lost = search._keep(before, few, ids, n)[3]
+    assert lost == (len({j % 12 % modulus for j in few.tolist()}) > width)
     none = search._keep(before, order[:0], ids, n)
     assert [len(part) for part in none[:3]] == [0, 0, 0] and not none[3]
 
