@@ -130,6 +130,15 @@ class NoisyChannelDecoder(SequenceInference):
     >>> keys = [[channel.encode(word) for word in "the dog ran home".split()]]
     >>> decoder.predict(keys)[0]
     ['the', 'dog', 'ran', 'home']
+
+    A mixture has no table of n-grams, and is decoded by a beam:
+
+    >>> from sklstruct.mixture import MixtureLM
+    >>> parts = [("short", AdditiveLM(max_depth=1)), ("long", AdditiveLM(delta=0.1))]
+    >>> mixture = LanguageModel(MixtureLM(parts, weights=[0.2, 0.8]), max_depth=2)
+    >>> decoder = NoisyChannelDecoder(mixture, channel, beam_width=20).fit(text)
+    >>> decoder.predict(keys)[0]
+    ['the', 'dog', 'ran', 'home']
     """
 
     _parameter_constraints: dict = {
