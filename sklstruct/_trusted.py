@@ -70,6 +70,7 @@ TRUSTED_TYPES = tuple(
             "sklstruct.hierarchical._label_fold.NodeFold",
             "sklstruct.hierarchical._label_fold.Window",
             "sklstruct.hierarchical._score_model.ScoreModel",
+            "sklstruct.hmm._beam.CursorAutomaton",
             "sklstruct.hmm._channels._BoundEdits",
             "sklstruct.hmm._channels._BoundKeypad",
             "sklstruct.hmm._suffix_emission.spelling",

@@ -360,6 +360,13 @@ def fitted():
         return model.partial_fit(features[40:], label[40:])
 
     found["hierarchical in batches"] = (in_batches, "rows", features, label)
+    mixed = LanguageModel(MixtureLM([("wb", WittenBellLM())], weights=[1.0]))
+    found["decoder with a beam"] = (
+        lambda: NoisyChannelDecoder(
+            mixed, EditDistanceChannel(), beam_width=4
+        ).fit(TEXT),
+        "sequences", SEQUENCES[:2], None,
+    )  # fmt: skip
     return found
 
 

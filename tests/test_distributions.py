@@ -493,6 +493,29 @@ def test_cursor_of_a_cache_is_its_stream():
     assert state.n_words_ == 0
 
 
+def test_many_cursors_of_a_cache_are_single_ones():
+    base = LanguageModel(AdditiveLM(delta=0.1), max_depth=2).fit(TEXT)
+    model = CacheLM(FrozenEstimator(base), max_order=3, weights="em").fit(TEXT)
+    state = model.advance(model.begin(), "the")[1].cache
+    cursors, single = model.begin(state, n=3), [model.begin(state)] * 3
+    assert cursors.shape == (3,) and model.begin(n=0).shape == (0,)
+    for words in (["the", "a", "zebra"], ["a", "a", "</s>"], ["the"] * 3):
+        rows = model.rows(cursors)
+        np.testing.assert_array_equal(rows, [*map(model.rows, single)])
+        log_prob, cursors = model.advance(cursors, words)
+        pairs = [model.advance(*pair) for pair in zip(single, words, strict=True)]
+        np.testing.assert_array_equal(log_prob, [p for p, _ in pairs])
+        single = [cursor for _, cursor in pairs]
+        assert log_prob.shape == (3,) and cursors.shape == (3,)
+        assert [c.begins for c in cursors] == [c.begins for c in single]
+    with pytest.raises(ValueError, match="^word must have 3 entries, one per cursor"):
+        model.advance(cursors, ["the"])
+    with pytest.raises(TypeError, match="^cursor must be a CacheCursor"):
+        model.rows(np.array([0, 1]))
+    with pytest.raises(ValueError, match="^n must be"):
+        model.begin(n=-1)
+
+
 def test_a_single_state_of_another_model_is_refused():
     mixed = MixtureLM([("a", AdditiveLM()), ("b", WittenBellLM())], weights="em")
     small = LanguageModel(mixed, max_depth=2).fit(["a b", "b a"] * 5)

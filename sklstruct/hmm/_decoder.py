@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from .._checks import validate_parts
 from .._compat import HasMethods, Interval, _fit_context
 from ..backoff import BackoffModel
 from ..symbols import is_unknown, object_array
+from ._beam import BeamSearch, CursorAutomaton
 from ._candidates import check_candidates
 from ._inference import SequenceInference
 from ._sequence_model import with_unknown
@@ -32,7 +34,7 @@ def _unknown_share(n_words: int) -> float:
 
 
 class NoisyChannelDecoder(SequenceInference):
-    r"""Exact decoding of noisy words with a language model and a channel.
+    r"""Decoding of noisy words with a language model and a channel.
 
     .. math::
         \hat x = \arg\max_x\; P(x_1 \ldots x_L)\, \prod_{i=1}^{L} p(o_i \mid x_i)
@@ -46,9 +48,7 @@ class NoisyChannelDecoder(SequenceInference):
         An unfitted `LanguageModel` (or anything that has a `backoff_model_` after
         ``fit(sentences)``) is cloned and fitted. A fitted model inside a
         :class:`~sklearn.frozen.FrozenEstimator` and a `BackoffModel` are not changed.
-        Exact decoding needs a back-off model. To decode with other models, such as
-        mixtures and caches, see
-        :meth:`LanguageModel.advance <sklstruct.language_model.LanguageModel.advance>`.
+        Without `beam_width` it must be, or fit, a back-off model.
 
     channel : KeypadChannel, EditDistanceChannel or an object like them
         ``bind(words)`` gives an object with ``candidates(observation)`` that returns
@@ -63,6 +63,15 @@ class NoisyChannelDecoder(SequenceInference):
         results are reported as approximate, because the error is not bounded. None: all
         candidates.
 
+    beam_width : int or None, default=None
+        None: exact decoding. An int, at least 1: after each position this number of
+        states with the most probable histories is kept, and `language_model` can be any
+        `LanguageModel` or `CacheLM`; 1 is greedy. The result is reported as approximate
+        if a history was left out. A beam does not give sums over labellings:
+        `predict_proba`, `sample_posterior`, `log_likelihood`, `inspect` and `score`
+        without y raise an error. `max_states` is not used. Changing None to a number
+        or back needs a new `fit`.
+
     transition_weight : float, default=1.0
         As in `HighOrderHMM`.
 
@@ -74,8 +83,9 @@ class NoisyChannelDecoder(SequenceInference):
 
     Attributes
     ----------
-    transition_model_ : BackoffModel
-        The language model, with a class for unknown words.
+    transition_model_ : BackoffModel or automaton
+        The language model, with a class for unknown words. With `beam_width` an object
+        with the `labels` and the states of the language model.
 
     language_model_ : estimator or BackoffModel
         The fitted clone.
@@ -98,6 +108,11 @@ class NoisyChannelDecoder(SequenceInference):
     A missing observation (None) allows every word, which makes a lattice of the whole
     vocabulary: exact, but slow.
 
+    With `beam_width`, a model asks each position for the rows of all kept histories in
+    one call. Histories with equal states are merged. An unknown word that the model
+    lacks has one probability after all histories, and no history. Each sentence is
+    decoded alone, with an empty cache if the model is a `CacheLM`.
+
     References
     ----------
     .. [1] S. Carter, M. Dymetman, G. Bouchard, "Exact Sampling and Decoding in
@@ -115,12 +130,22 @@ class NoisyChannelDecoder(SequenceInference):
     >>> keys = [[channel.encode(word) for word in "the dog ran home".split()]]
     >>> decoder.predict(keys)[0]
     ['the', 'dog', 'ran', 'home']
+
+    A mixture has no table of n-grams, and is decoded by a beam:
+
+    >>> from sklstruct.mixture import MixtureLM
+    >>> parts = [("short", AdditiveLM(max_depth=1)), ("long", AdditiveLM(delta=0.1))]
+    >>> mixture = LanguageModel(MixtureLM(parts, weights=[0.2, 0.8]), max_depth=2)
+    >>> decoder = NoisyChannelDecoder(mixture, channel, beam_width=20).fit(text)
+    >>> decoder.predict(keys)[0]
+    ['the', 'dog', 'ran', 'home']
     """
 
     _parameter_constraints: dict = {
         "language_model": [HasMethods(["fit"]), BackoffModel],
         "channel": [HasMethods(["bind"])],
         "n_candidates": [None, Interval(Integral, 1, None, closed="left")],
+        "beam_width": [None, Interval(Integral, 1, None, closed="left")],
         **SequenceInference._parameter_constraints,
     }
 
@@ -130,6 +155,7 @@ class NoisyChannelDecoder(SequenceInference):
         channel: Any,
         *,
         n_candidates: int | None = None,
+        beam_width: int | None = None,
         transition_weight: float = 1.0,
         max_states: int = 1_000_000,
         n_jobs: int | None = None,
@@ -138,6 +164,7 @@ class NoisyChannelDecoder(SequenceInference):
         self.language_model = language_model
         self.channel = channel
         self.n_candidates = n_candidates
+        self.beam_width = beam_width
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(
@@ -165,11 +192,19 @@ class NoisyChannelDecoder(SequenceInference):
             If X is None and `language_model` is to be fitted; if `language_model` was
             read from a file and is not inside a FrozenEstimator.
         TypeError
-            If `language_model` has no back-off model.
+            If `language_model` has no back-off model, or with `beam_width` no states.
         """
         validate_parts(self.channel)
         text = X if y is None else y
         fitted = model = self.language_model
+        beam = self.beam_width is not None
+        if beam and not hasattr(fitted, "advance"):
+            raise TypeError(
+                "beam_width needs a language_model with states, such as LanguageModel, "
+                f"got {type(fitted).__name__}; use "
+                "FrozenEstimator(LanguageModel.from_backoff(language_model)) for a "
+                "BackoffModel, or beam_width=None"
+            )
         if not isinstance(fitted, BackoffModel):
             frozen = isinstance(fitted, FrozenEstimator)
             if not frozen and getattr(fitted, "from_file", False):
@@ -186,12 +221,16 @@ class NoisyChannelDecoder(SequenceInference):
                 )
             fitted = clone(fitted).fit(text, None)
             model = getattr(fitted, "backoff_model_", None)
-            if model is None:
+            if model is None and not beam:
                 raise TypeError(
                     f"language_model: {self.language_model!r:.80} does not have a "
-                    "back-off model; use a model such as LanguageModel('fast')"
+                    "back-off model; use a model such as LanguageModel('fast'), or set "
+                    "beam_width, such as beam_width=20"
                 )
-        model = with_unknown(model, np.log(_unknown_share(model.n_classes)))
+        if beam:
+            model = CursorAutomaton(fitted)
+        else:
+            model = with_unknown(model, np.log(_unknown_share(model.n_classes)))
         labels = model.labels
         if labels.analyzer == "char" and getattr(self.channel, "of_words", False):
             raise ValueError(
@@ -215,8 +254,34 @@ class NoisyChannelDecoder(SequenceInference):
             _bound=self.channel.bind(classes.tolist()),
         )
 
+    @property
+    def _automaton(self):
+        model = self.transition_model_
+        return model if isinstance(model, CursorAutomaton) else super()._automaton
+
+    def _new_solvers(self, automaton):
+        if self.beam_width is None:
+            return super()._new_solvers(automaton)
+        return BeamSearch(automaton, self.transition_weight, self.beam_width), None
+
+    def _sentences(self, X, given=None, sums=True):
+        check_is_fitted(self, "transition_model_")
+        beam = isinstance(self.transition_model_, CursorAutomaton)
+        if beam == (self.beam_width is None):
+            raise ValueError(
+                f"beam_width={self.beam_width} was changed after fit; call fit again"
+            )
+        if beam and sums:
+            raise ValueError(
+                f"beam_width={self.beam_width} keeps only some labellings, and "
+                "predict_proba, sample_posterior, log_likelihood, inspect and score "
+                "without y need all of them; use beam_width=None and a model such as "
+                "LanguageModel('fast')"
+            )
+        return super()._sentences(X, given)
+
     def _read(self, X):
-        unknown = self._automaton.unknown_class
+        unknown = self.transition_model_.labels.unknown_id
         found, read = {}, []
         for sequence in X:
             positions, approximate = [], False
@@ -255,14 +320,15 @@ class NoisyChannelDecoder(SequenceInference):
                 f"channel: log_unknown of {observation!r:.60} must be finite or -inf, "
                 f"got {own}"
             )
-        # The first arcs are those of the empty context.
-        scale = np.log(_unknown_share(len(self._words))) * self.transition_weight
-        own += scale - self._automaton.arc_log_prob[unknown]
+        # The first values are those of the empty context.
+        empty = self.transition_model_.log_prob[unknown]
+        scale = np.log(_unknown_share(len(self._words))) - empty
+        own += scale * self.transition_weight
         return np.append(ids, np.int32(unknown)), np.append(factor, own), dropped
 
     def _labels(self, ids, sequence):
         labels = self.transition_model_.labels.classes[ids]
-        unknown = self._automaton.unknown_class
+        unknown = self.transition_model_.labels.unknown_id
         if unknown >= 0 and (ids == unknown).any():
             labels = labels.astype(object)
             observed = object_array(sequence)

@@ -60,7 +60,7 @@ class Decoding(NamedTuple):
     gap : ndarray of shape (n_sequences,)
         Certified: no path is better by more. Above 1e-9 only if `max_states` cut the
         lattice and ended the refinement; ``inf`` if no possible path was found by
-        then.
+        then, or if a beam left out a history.
 
     n_iterations : ndarray of shape (n_sequences,)
         Refinements of the bound, 0 if the lattice answered.
@@ -69,7 +69,7 @@ class Decoding(NamedTuple):
         States of the lattice (those that pruning left) or of the bound.
 
     approximate : ndarray of bool of shape (n_sequences,)
-        True if candidates were dropped that no bound had ruled out.
+        True if candidates or histories were dropped that no bound had ruled out.
     """
 
     labels: np.ndarray
@@ -165,7 +165,8 @@ class SequenceInference(BaseEstimator):
         tags.input_tags.two_d_array = False
         return tags
 
-    def _sentences(self, X, given=None):
+    def _sentences(self, X, given=None, sums=True):
+        """(X, candidates, approximate); sums: whether a beam cannot answer."""
         check_is_fitted(self, "transition_model_")
         X = check_sequences(X)
         end = self._automaton.end_class
@@ -183,10 +184,7 @@ class SequenceInference(BaseEstimator):
 
         def work(c):
             if not hasattr(solvers, "lattice"):
-                solvers.lattice = LatticeSolver(automaton, self.max_states)
-                solvers.refinement = RefinementSolver(
-                    automaton, max_states=self.max_states
-                )
+                solvers.lattice, solvers.refinement = self._new_solvers(automaton)
             return function(solvers, c)
 
         with ThreadMap(self.n_jobs) as parallel:
@@ -197,6 +195,12 @@ class SequenceInference(BaseEstimator):
             blocks = [sentences[i : i + step] for i in range(0, len(sentences), step)]
             done = parallel(lambda block: list(map(work, block)), blocks)
         return [result for block in done for result in block]
+
+    def _new_solvers(self, automaton):
+        return (
+            LatticeSolver(automaton, self.max_states),
+            RefinementSolver(automaton, max_states=self.max_states),
+        )
 
     def _marginals(self, sentences, given):
         """Posterior probability of each candidate of each sentence."""
@@ -249,7 +253,7 @@ class SequenceInference(BaseEstimator):
         ValueError
             If `given` does not fit X, or leaves a sequence no possible labelling.
         """
-        X, sentences, approximate = self._sentences(X, given)
+        X, sentences, approximate = self._sentences(X, given, sums=False)
         found = self._map(self._decode_one, sentences)
         check_possible(given, [d.log_proba for d in found])
         return Decoding(
@@ -263,7 +267,7 @@ class SequenceInference(BaseEstimator):
             np.array([d.gap for d in found], dtype=np.float64),
             np.array([d.n_iterations for d in found], dtype=np.int64),
             np.array([d.n_states for d in found], dtype=np.int64),
-            np.array(approximate, dtype=bool),
+            np.array([a or d.gap == np.inf for a, d in zip(approximate, found)], bool),
         )
 
     def inspect(self, sequence: Sequence) -> Inspection:
@@ -347,7 +351,7 @@ class SequenceInference(BaseEstimator):
             fit X or leaves a sequence no possible labelling.
         """
         k = check_count("k", k, 1)
-        X, sentences, _ = self._sentences(X, given)
+        X, sentences, _ = self._sentences(X, given, sums=False)
         found = self._map(lambda s, c: s.lattice.n_best(c, k), sentences)
         check_possible(given, [p[0][1] if p else -np.inf for p in found])
         return [

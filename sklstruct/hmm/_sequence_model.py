@@ -150,14 +150,19 @@ def with_unknown(model: BackoffModel, log_prob: float) -> BackoffModel:
     grown = pairs_of_arrays(
         pairs.tree, ptr, np.insert(pairs.target, n, n), np.insert(parent, n, -1)
     )
+    values = np.insert(model.log_prob, n, log_prob)
+    return BackoffModel(grown, values, model.log_backoff, labels_with_unknown(labels))
+
+
+def labels_with_unknown(labels: Labels) -> Labels:
+    """The same labels; a last class for unknown words is new if they lack one."""
+    if labels.unknown_id >= 0:
+        return labels
     names = labels.classes.tolist()
     unknown = new_mark("<unk>", [*names, *labels.known_symbols("a tagger").tolist()])
-    return BackoffModel(
-        grown, np.insert(model.log_prob, n, log_prob), model.log_backoff,
-        Labels(
-            object_array([*names, unknown]), labels.symbols,
-            start=labels.start, end=labels.end, unknown=unknown,
-        ),
+    return Labels(
+        object_array([*names, unknown]), labels.symbols, start=labels.start,
+        end=labels.end, unknown=unknown, analyzer=labels.analyzer,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._checks import as_random_state, check_count
 from ..backoff import Distribution
-from ..symbols import join_symbols
+from ..symbols import join_symbols, object_array
 from ._cache_fast import SENTENCE, Mixer
 from ._cache_state import CacheSettings, CacheState, ScoredWords, checked_state
 from ._predictors import single_state
@@ -80,7 +80,7 @@ class CacheCursorMixin:
         check_is_fitted(self)
         return CacheModel(self)
 
-    def begin(self, state: CacheState | None = None) -> CacheCursor:
+    def begin(self, state: CacheState | None = None, n: int | None = None) -> Any:
         """The cursor at the beginning of a sentence.
 
         Parameters
@@ -88,34 +88,38 @@ class CacheCursorMixin:
         state : CacheState, default=None
             The state after the text before; it is not changed. None: a new one.
 
+        n : int, default=None
+            Number of equal cursors, at least 0. None: a single cursor.
+
         Returns
         -------
-        cursor : CacheCursor
+        cursor : CacheCursor, or object ndarray of n of them
             Named tuple (state, cache, begins): the state of the base, the cache, and
             whether a sentence begins. It can be stored, and advanced more than once.
         """
         check_is_fitted(self)
-        return CacheCursor(
-            self.base_.begin(), checked_state(state, self._counted), True
-        )
+        state = checked_state(state, self._counted)
+        cursor = CacheCursor(self.base_.begin(), state, True)
+        many = None if n is None else check_count("n", n, 0)
+        return cursor if many is None else object_array([cursor] * many)
 
-    def advance(self, cursor: CacheCursor, word: Any) -> tuple[float, CacheCursor]:
-        """Read one word.
+    def advance(self, cursor: Any, word: Any) -> tuple[Any, Any]:
+        """Read one word after a cursor, or one after each of many.
 
         Parameters
         ----------
-        cursor : CacheCursor
+        cursor : CacheCursor, or object ndarray of them
             From `begin` or an earlier step; it is not changed.
 
-        word : symbol
+        word : symbol, or sequence of symbols where there are many cursors
             The next word; the end mark is a word.
 
         Returns
         -------
-        log_prob : float
+        log_prob : float, or ndarray of shape (n,)
             Natural log-probability of the word, as that of `score_stream`.
 
-        cursor : CacheCursor
+        cursor : CacheCursor, or object ndarray of them
             After the end mark that of the next sentence. The cache is copied, which
             costs its size.
 
@@ -125,6 +129,16 @@ class CacheCursorMixin:
             As :meth:`LanguageModel.advance` of the base, or if the cursor is of another
             model.
         """
+        if isinstance(cursor, np.ndarray):
+            words = list(word)
+            if len(words) != len(cursor):
+                raise ValueError(
+                    f"word must have {len(cursor)} entries, one per cursor, got "
+                    f"{len(words)}"
+                )
+            done = [self.advance(*pair) for pair in zip(cursor, words)]
+            log_prob = np.array([p for p, _ in done], dtype=np.float64)
+            return log_prob, object_array(c for _, c in done)
         cursor = self._check_cursor(cursor)
         return self._step(cursor._replace(cache=cursor.cache.copy()), word)
 
@@ -155,20 +169,24 @@ class CacheCursorMixin:
         log_prob = cursor.cache.counts.step(mixer, y, first, log_base, of_base)
         return log_prob, CacheCursor(state, cursor.cache, token == encoder.end)
 
-    def rows(self, cursor: CacheCursor) -> np.ndarray:
-        """Natural log-probabilities of all words after a cursor.
+    def rows(self, cursor: Any) -> np.ndarray:
+        """Natural log-probabilities of all words after a cursor, or each of many.
 
         Parameters
         ----------
-        cursor : CacheCursor
+        cursor : CacheCursor, or object ndarray of them
             From `begin` or `advance`.
 
         Returns
         -------
-        log_prob : ndarray of shape (n_classes,)
+        log_prob : ndarray of shape (n_classes,) or (n, n_classes)
             In the order of ``vocabulary_``.
         """
-        return self.distribution_.rows(_one(self._check_cursor(cursor)))[0]
+        if isinstance(cursor, np.ndarray):
+            return self.distribution_.rows(
+                object_array(map(self._check_cursor, cursor))
+            )
+        return self.distribution_.rows(object_array([self._check_cursor(cursor)]))[0]
 
     # ----------------------------------------------------------- generation
 
@@ -242,7 +260,7 @@ class CacheCursorMixin:
             sentence: list = []
             for _ in range(max_length):
                 uniform = rng.random_sample(1)
-                drawn = self.distribution_.draw(_one(cursor), uniform, skip)
+                drawn = self.distribution_.draw(object_array([cursor]), uniform, skip)
                 (word,) = labels.class_labels(drawn)
                 _, cursor = self._step(cursor, word)
                 if drawn[0] == labels.end_id:
@@ -279,13 +297,6 @@ class CacheCursorMixin:
         k = check_count("k", k, 1)
         cursor = self._after(context, state)
         k = min(k, self.distribution_.n_classes)
-        best, log_prob = self.distribution_.best(_one(cursor), k)
+        best, log_prob = self.distribution_.best(object_array([cursor]), k)
         words = self.base_.predictor.encoder.labels.class_labels(best[0])
         return list(zip(words, np.exp(log_prob[0]).tolist()))
-
-
-def _one(cursor):
-    """An array of one cursor."""
-    out = np.empty(1, dtype=object)
-    out[0] = cursor
-    return out

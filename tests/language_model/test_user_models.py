@@ -1,13 +1,15 @@
 """A classifier that a user writes answers every question of a language model."""
 
-import heapq
+import itertools
 import pickle
 
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.frozen import FrozenEstimator
 
 from sklstruct import KneserNeyLM, LanguageModel
+from sklstruct.hmm import KeypadChannel, NoisyChannelDecoder
 from sklstruct.mixture import FactoredLM, MixtureLM
 
 TEXT = ["the cat sat on the mat", "the dog sat", "a cat ran", "a dog ran on"] * 5
@@ -107,7 +109,7 @@ def test_windows_end_where_the_sentence_begins():
         assert (missing[:, :-1] >= missing[:, 1:]).all()
 
 
-def test_it_is_drawn_from_and_decoded(model):
+def test_it_is_drawn_from_and_its_states_are_kept(model):
     drawn = model.sample(3000, max_length=1, random_state=0, allow_unknown=True)
     row = np.exp(model.rows(model.begin()))
     known = model.vocabulary_.tolist()
@@ -115,21 +117,33 @@ def test_it_is_drawn_from_and_decoded(model):
     for words in drawn:
         share[known.index(words[0] if words else "</s>")] += 1 / len(drawn)
     np.testing.assert_allclose(share, row, rtol=0, atol=0.05)
-    # Beams of histories, extended by one word at a time.
-    beams = [(0.0, model.begin(), ())]
-    for _ in range(3):
-        grown = []
-        for total, state, words in beams:
-            row = model.rows(state)
-            for y in np.argsort(-row)[:4].tolist():
-                log_prob, after = model.advance(state, known[y])
-                assert log_prob == pytest.approx(row[y], rel=1e-12)
-                grown.append((total + log_prob, after, (*words, known[y])))
-        beams = heapq.nlargest(5, grown, key=lambda beam: beam[0])
-        assert len({state for _, state, _ in beams}) > 1
-    again = pickle.loads(pickle.dumps(beams[0][1]))
-    assert again == beams[0][1] and hash(again) == hash(beams[0][1])
-    np.testing.assert_array_equal(model.rows(again), model.rows(beams[0][1]))
+    state = model.advance(model.advance(model.begin(), "a")[1], "cat")[1]
+    again = pickle.loads(pickle.dumps(state))
+    assert again == state and hash(again) == hash(state)
+    np.testing.assert_array_equal(model.rows(again), model.rows(state))
+
+
+def test_the_decoder_finds_the_best_sentence(model):
+    channel = KeypadChannel(k=8)
+    decoder = NoisyChannelDecoder(FrozenEstimator(model), channel, beam_width=300).fit()
+    words = decoder.classes_.tolist()
+    assert sorted(words) == sorted({word for line in TEXT for word in line.split()})
+    typed, bound = ["228", "362", "66", "843"], channel.bind(words)
+    found = decoder.decode([typed])
+    assert not found.approximate[0]
+    ids, factors = zip(*map(bound.candidates, typed), strict=True)
+    paths = list(itertools.product(*ids))
+    said = [[words[i] for i in path] for path in paths]
+    score = model.score_samples(said) + [sum(f) for f in itertools.product(*factors)]
+    assert len(paths) > 100
+    assert found.log_proba[0] == pytest.approx(score.max(), rel=1e-12)
+    chosen = said.index(found.labels[0].tolist())
+    assert score[chosen] == pytest.approx(score.max(), rel=1e-12)
+    # A narrow beam has the score of its sentence.
+    narrow = decoder.set_params(beam_width=2).decode([typed])
+    own = score[said.index(narrow.labels[0].tolist())]
+    assert narrow.log_proba[0] == pytest.approx(own, rel=1e-12)
+    assert narrow.approximate[0] and own <= score.max() + 1e-9
 
 
 def test_many_states_are_asked_in_one_call(model, monkeypatch):
