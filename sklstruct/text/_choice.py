@@ -97,7 +97,7 @@ def _compared_rows(rows: Any, n_words: int) -> tuple[Any, Any]:
     smaller: words of new texts that were not learned have no column.
     """
     words, letters = rows[:, :n_words], rows[:, n_words:]
-    n_having = words.getnnz(axis=0)
+    n_having = np.bincount(words.indices, minlength=n_words)
     words.data[n_having[words.indices] == 1] = 0.0
     both = sp.hstack([normalize(words), letters], format="csr")
     both.data *= float(np.sqrt(0.5))

@@ -200,7 +200,7 @@ def _name(name: Any) -> str | None:
 
 
 class Parts(NamedTuple):
-    """What a file holds. names: the labels; prior: the share of each."""
+    """The contents of a file. names: the labels; prior: the share of each label."""
 
     parameters: dict[str, Any]
     vectorizers: dict[str, NgramVectorizer]

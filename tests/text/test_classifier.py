@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from _oracles import sparse_settings
 from _texts import LABELS, NEW, TEXTS, several, tickets
+from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -194,6 +196,18 @@ def test_auto_reads_each_text_once(wins, n_texts, n_tried, monkeypatch):
             assert type(model.features_) is type(named.features_)
         else:
             assert type(model.features_) is not type(named.features_)
+
+
+@pytest.mark.parametrize("settings", sparse_settings(), ids=str)
+@pytest.mark.parametrize("y", [LABELS, NAMES], ids=["labels", "lists"])
+def test_auto_with_each_kind_of_sparse_rows(settings, y):
+    right = TextClassifier(random_state=0).fit(TEXTS, y)
+    with config_context(**settings):
+        model = TextClassifier(random_state=0).fit(TEXTS, y)
+        np.testing.assert_array_equal(
+            model.predict_proba(NEW), right.predict_proba(NEW)
+        )
+        assert model.score(TEXTS, y) == right.score(TEXTS, y)
 
 
 @pytest.mark.parametrize("n, n_used", [(196, 2), (200, 1)])
