@@ -917,10 +917,18 @@ def test_a_fit_that_fails_leaves_the_corrector_as_it_was():
 
 
 def test_a_corrector_of_words_refuses_a_model_of_characters():
-    model = LanguageModel(WittenBellLM(), max_depth=2, analyzer="char").fit(TEXT)
-    with pytest.raises(ValueError, match="language_model is a model of characters"):
-        NoisyChannelDecoder(FrozenEstimator(model), EditDistanceChannel()).fit()
-    keys = NoisyChannelDecoder(FrozenEstimator(model), KeypadChannel()).fit()
+    for unknown in (None, "<unk>"):
+        model = LanguageModel(
+            WittenBellLM(), max_depth=2, analyzer="char", unknown=unknown
+        ).fit(TEXT)
+        model = FrozenEstimator(model)
+        for width in (None, 3):
+            decoder = NoisyChannelDecoder(
+                model, EditDistanceChannel(), beam_width=width
+            )
+            with pytest.raises(ValueError, match="language_model is a model of char"):
+                decoder.fit()
+    keys = NoisyChannelDecoder(model, KeypadChannel()).fit()
     assert len(keys.predict([["8", "4", "3"]])[0]) == 3
 
 
