@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .._checks import INT32_MAX
-from .._lazy import stored
 from ._graph import FactorGraph, ForestOrder, adjacency, forest
 from ._rows import concatenate
 
@@ -72,9 +71,13 @@ class WeightLayout:
         """The position of each kind."""
         return {kind: j for j, kind in enumerate(self.kinds)}
 
+    # The positions are computed again on loading: a damaged pickle has no wrong ones.
+    # skops does not write `code`, a dictionary whose keys are tuples.
     def __getstate__(self) -> dict:
-        """Without `code`: skops writes no dictionary whose keys are tuples."""
-        return stored(self)
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__init__(**state)  # type: ignore[misc]
 
     @classmethod
     def of(cls, graphs: Sequence[FactorGraph]) -> WeightLayout:

@@ -387,7 +387,7 @@ def block_curvatures(
             A.data = value * np.sqrt(t[A.indices] / (h[at] + 1e-300))
             if min(A.shape) > _LARGEST_BLOCK:
                 B = abs(A)  # no eigenvalue is above the largest sum of a row
-                h *= (B.T @ B.sum(axis=1).A1).max()
+                h *= (B.T @ (B @ np.ones(B.shape[1]))).max()
                 continue
             B = A.T @ A if hi - lo <= problem.n_samples else A @ A.T
             h *= np.linalg.eigvalsh(B.toarray())[-1] * (1 + 1e-10)

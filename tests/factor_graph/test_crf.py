@@ -693,3 +693,15 @@ def test_y_that_is_not_a_list(y):
         for X in (graphs, [[["a"], ["b"]]]):
             with pytest.raises((TypeError, ValueError), match=message):
                 model.fit(X, y)
+
+
+def test_a_pickle_does_not_hold_positions_of_weights():
+    # Kernels read and write at these positions: wrong ones would end the interpreter.
+    layout = WeightLayout(3, 2, ["a", "b"], ["next", "far"], [1, 0], [2, 5])
+    again = pickle.loads(pickle.dumps(layout))
+    assert not any(isinstance(v, np.ndarray) for v in layout.__getstate__().values())
+    assert (again.n_weights, again.own_offset) == (19, 6)
+    assert (again.cross_offset.tolist(), again.pair_offset.tolist()) == (
+        [8, 14],
+        [12, 14],
+    )
