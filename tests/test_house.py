@@ -87,9 +87,9 @@ DOORS = {
     "sequences": ["backoff", "context_tree", "exchange", "smoothing"],
 }
 
-# There may be fewer public names, and not more: one for each job. The members of a
-# family, which are found by its base class, are not counted.
-MOST_PUBLIC_NAMES = 109
+# There may be fewer public names, and not more: one for each job. Families, such as
+# the smoothers, may get members; all names together are still bounded.
+MOST_PUBLIC_NAMES, MOST_OUTSIDE_FAMILIES = 160, 109
 
 # The sizes of a public class: parameters, lines of the docstring, methods.
 MOST_PARAMETERS, MOST_LINES, MOST_METHODS = 12, 160, 25
@@ -468,17 +468,18 @@ def public_objects():
 
 
 def public_names():
-    """The number of public names, without the members of families, does not grow."""
+    """The number of public names outside of families does not grow."""
     families = (NGramSmoother, UnigramSmoother, Penalty, Solver, Display)
     families += (TaxonomyBuilder,)
-    names = [
-        name
-        for name, found in public_objects()
-        if not (inspect.isclass(found) and issubclass(found, families))
-    ]
-    if len(names) > MOST_PUBLIC_NAMES:
-        what = f"{len(names)} public names, {MOST_PUBLIC_NAMES} are allowed: is one of "
-        yield "sklstruct", 0, what + "them a second way to do the same?"
+    every = [found for _, found in public_objects()]
+    members = [c for c in every if inspect.isclass(c) and issubclass(c, families)]
+    for what, n, most in (
+        ("public names", len(every), MOST_PUBLIC_NAMES),
+        ("outside of families", len(every) - len(members), MOST_OUTSIDE_FAMILIES),
+    ):
+        if n > most:
+            text = f"{n} {what}, {most} are allowed: is one of them a second way to do "
+            yield "sklstruct", 0, text + "the same?"
 
 
 def sizes():
