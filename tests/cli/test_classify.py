@@ -242,7 +242,7 @@ WRONG = {
     ): "line 1: 3 columns, and",
     ("train", "empty.csv", "x"): "empty.csv: the file has no line",
     ("train", "latin.csv", "x"): "latin.csv, line",
-    ("train", "short.txt", "x"): "leave no n-gram; lower min_df",
+    ("train", "short.txt", "x", "--min-count", "2"): "leave no n-gram; lower min_df",
     ("predict", "one.txt", "new.txt"): "not a text classifier of sklstruct",
     ("predict", "-", "-"): "standard input can be read once only",
     ("test", "one.txt", "one.txt"): "not a text classifier of sklstruct",
