@@ -21,6 +21,7 @@ from inspect import signature
 from typing import Any, Self, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 import sklearn
 from sklearn.utils import _safe_indexing as _safe_indexing
 from sklearn.utils._param_validation import HasMethods as HasMethods
@@ -183,7 +184,9 @@ else:
     except ImportError:  # scikit-learn before 1.9, whose results are all spmatrix
 
         def _align_api_if_sparse(X):
-            """X, as `sklearn.set_config(sparse_interface=...)` says from 1.9 on."""
+            """X, as a matrix and not an array if it is sparse."""
+            if isinstance(X, sp.sparray):
+                return getattr(sp, f"{X.format}_matrix")(X)
             return X
 
     if "allow_all_zero_weights" not in signature(_check_sample_weight).parameters:
