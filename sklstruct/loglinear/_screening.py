@@ -179,9 +179,9 @@ class RootProblem:
             low -= 2.0 * (high - low)
             if low < -600.0:
                 raise ValueError(
-                    "lam: without a penalty on the unigrams, which some class lacks in "
-                    "the samples, there is no finite optimum; use a larger lam, and "
-                    "give depth_weight a positive first entry"
+                    "lam: some class never occurs in the samples, and without a "
+                    "penalty on the unigrams its optimal weight is -inf; use a larger "
+                    "lam, and give depth_weight a positive first entry"
                 )
         log_u = low
         if self._sum(high, lam) > self.total:

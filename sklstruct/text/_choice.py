@@ -89,8 +89,10 @@ def vectorizer_of(
     return joined(parts)
 
 
-def _compared_rows(rows: Any, n_words: int) -> tuple[Any, Any]:
+def _compared_rows(rows: Any, n_words: int, share: float) -> tuple[Any, Any]:
     """Rows of letters, and of words beside letters, from the two side by side.
+
+    share: the length of each part in a row of both.
 
     Words of a single text are left out. Such a word says nothing about the other half,
     and in a text that was not learned it would make the other values of the row
@@ -100,7 +102,7 @@ def _compared_rows(rows: Any, n_words: int) -> tuple[Any, Any]:
     n_having = np.bincount(words.indices, minlength=n_words)
     words.data[n_having[words.indices] == 1] = 0.0
     both = sp.hstack([normalize(words), letters], format="csr")
-    both.data *= float(np.sqrt(0.5))
+    both.data *= share
     return letters, both
 
 
@@ -149,16 +151,15 @@ class Draw(NamedTuple):
             if trie.n_columns == trie.spaces.size:
                 raise
             return (letters, rows) if once else (named("letters"), None)
-        first = words.trie_.n_columns
-        whole = self.at.size == len(some)
-        pair = _compared_rows(rows if whole else rows[self.at], first)
-        best = self.best_of(pair, C)
+        first, both = words.trie_.n_columns, joined(parts)
+        share = both.transformer_weights["words"]
+        tried = rows if self.at.size == len(some) else rows[self.at]
+        best = self.best_of(_compared_rows(tried, first, share), C)
         if not once:
             return named(("letters", "both")[best]), None
         if not best:
             return letters, rows[:, first:]
-        both = joined(parts)
-        rows.data *= both.transformer_weights["words"]
+        rows.data *= share
         return both, rows
 
     def best_of(self, pair: Sequence[Any], C: float) -> int:

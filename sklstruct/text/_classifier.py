@@ -272,15 +272,14 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         self.features_ = features
         self.reduced_ = self.second_ = None
         self.classes_ = self.estimator_.classes_ if names is None else names
-        if self.estimator is None or isinstance(self.estimator, _OURS):
-            implied = None
-            if self.estimator_.multilabel_:
-                implied = self.estimator_._implied_labels(np.shape(y)[1])
+        if isinstance(self.estimator_, _OURS) and self.estimator_.multilabel_:
+            Y = as_indicator(y, "y")
+            implied = self.estimator_._implied_labels(Y.shape[1])
             if implied is not None:
-                y = implied.close(as_indicator(y, "y"))
-            elif self.threshold == "f1" and pays(as_indicator(y, "y")):
+                y = implied.close(Y)
+            elif self.threshold == "f1" and pays(Y):
                 rng = check_random_state(self.random_state)
-                self.second_ = second_stage(self.estimator_, rows, y, weight, rng)
+                self.second_ = second_stage(self.estimator_, rows, Y, weight, rng)
         self.class_prior_ = label_shares(y, self.classes_, weight)
         return self
 

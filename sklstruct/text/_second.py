@@ -20,7 +20,7 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from .._checks import INT32_MAX, as_indicator
+from .._checks import INT32_MAX
 from .._parallel import row_blocks, rows_per_block
 from ..hierarchical._label_fold import choose_threshold
 from ..hierarchical._score_model import ScoreModel
@@ -78,13 +78,13 @@ def pays(Y: sp.csr_matrix) -> bool:
 
 
 def second_stage(
-    estimator: Any, rows: Any, y: Any, weight: NDArray, rng: RandomState
+    estimator: Any, rows: Any, Y: sp.csr_matrix, weight: NDArray, rng: RandomState
 ) -> Reduced:
     """The second classifier: weights of 8 bits for `answer_columns`.
 
-    estimator: the first classifier, fitted to all rows.
+    estimator: the first classifier, fitted to all rows. Y: the indicator of the labels.
     """
-    n, Y = weight.size, as_indicator(y, "y")
+    n = weight.size
     rough = clone(estimator).set_params(estimator__tol=_ROUGH, threshold=0.5)
     fold, parts = rng.permutation(n) % _FOLDS, []
     seed = rng.randint(INT32_MAX)
