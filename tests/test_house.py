@@ -93,8 +93,6 @@ MOST_PUBLIC_NAMES, MOST_OUTSIDE_FAMILIES = 160, 109
 
 # The sizes of a public class: parameters, lines of the docstring, methods.
 MOST_PARAMETERS, MOST_LINES, MOST_METHODS = 12, 160, 25
-# TfidfVectorizer has 21; the vectorizer has those that a search over texts varies.
-PARAMETERS = {"NgramVectorizer": 14}
 
 
 def name_of(path):
@@ -487,10 +485,9 @@ def sizes():
     for name, found in public_objects():
         if not inspect.isclass(found) or not found.__module__.startswith("sklstruct"):
             continue
-        most = PARAMETERS.get(found.__name__, MOST_PARAMETERS)
         methods = [m for m in vars(found).values() if inspect.isfunction(m)]
         for what, size, limit in (
-            ("parameters", len(inspect.signature(found).parameters), most),
+            ("parameters", len(inspect.signature(found).parameters), MOST_PARAMETERS),
             ("lines of docstring", len(inspect.getdoc(found).splitlines()), MOST_LINES),
             ("methods", len(methods), MOST_METHODS),
         ):

@@ -83,7 +83,6 @@ def vectorizer_of(
             ngram_range=lengths,
             min_df=fewest if min_df is None else min_df,
             sublinear_tf=True,
-            dtype=np.float32,
             n_jobs=n_jobs,
         )
     return joined(parts)

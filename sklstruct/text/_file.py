@@ -25,7 +25,7 @@ from ._scores import ByteWeights, Reduced
 from ._texts import ERRORS
 from ._vectorizer import NgramVectorizer, idf_of
 
-TEXT_MODEL = Container(b"sklstruct texts\n", 3, "a text classifier")
+TEXT_MODEL = Container(b"sklstruct texts\n", 4, "a text classifier")
 
 # The arrays of `ByteWeights`.
 _OF_WEIGHTS = "scale", "count", "gap", "weight", "bias"
@@ -75,10 +75,8 @@ def _put_vectorizer(i: int, one: NgramVectorizer, arrays: dict) -> dict[str, Any
     if one.use_idf:
         n_with = (1.0 + one.n_texts_) / np.exp(one.idf_ - 1.0) - 1.0
         arrays[f"n_with{i}"] = _narrow(np.rint(n_with))
-    parameters = one.get_params()
-    parameters["dtype"] = np.dtype(one.dtype).name
     header = {
-        "parameters": _plain(parameters),
+        "parameters": _plain(one.get_params()),
         "n_texts": one.n_texts_,
         "n_columns": trie.n_columns,
     }

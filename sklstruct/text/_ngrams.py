@@ -14,9 +14,6 @@ from .._lazy import stored
 from .._parallel import ThreadMap, stop_flag
 from ._letters_fast import FULL, N_IDS
 from ._ngrams_fast import (
-    BINARY,
-    COUNTED,
-    LOGARITHM,
     N_TOGETHER,
     count_texts,
     fill_rows,
@@ -30,7 +27,6 @@ from ._ngrams_fast import (
 from ._reading import TOKEN, Reader, Symbols, Words, grown, table_of
 from ._texts import Texts, blocks
 
-VALUES = {"count": COUNTED, "binary": BINARY, "logarithm": LOGARITHM}
 NORMS = {None: 0, "l1": 1, "l2": 2}
 
 # Letters below have a place in the array of the children of the root.
@@ -405,7 +401,7 @@ class NgramTrie(CheckedState):
         stop: np.ndarray,
         *,
         idf: np.ndarray | None = None,
-        values: str = "count",
+        logarithm: bool = False,
         norm: str | None = None,
         dtype: Any = np.float64,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -422,7 +418,7 @@ class NgramTrie(CheckedState):
         bits = [np.zeros((n >> shift) + 1, np.uint64) for shift in (6, 12, 18)]
         ends = np.empty(n_texts, dtype=np.int64)
         fill_rows(
-            *found, weights, VALUES[values], NORMS[norm], np.zeros(n, np.int32), *bits,
+            *found, weights, logarithm, NORMS[norm], np.zeros(n, np.int32), *bits,
             ends, indices, data, stop,
         )  # fmt: skip
         end = int(ends[-1]) if n_texts else 0

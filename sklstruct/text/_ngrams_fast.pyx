@@ -22,12 +22,7 @@ from ._slots cimport (
     AT, AT_SEGMENT, IDS, OUT, R_DONE, R_FULL, Slot, lowest, mixed,
 )
 
-# Values of a count.
-COUNTED, BINARY, LOGARITHM = range(3)
-
 cdef enum:
-    AS_ONE = 1
-    AS_LOGARITHM = 2
     # A lookup takes as long as about so many multiplications.
     LOOKUP = 16
     # Work for an entry of a row.
@@ -57,11 +52,11 @@ cdef inline uint64_t key_of(int32_t parent, uint32_t symbol) noexcept nogil:
     return (<uint64_t> <uint32_t> parent << 32) | symbol
 
 
-cdef inline double value_of(int32_t count, int values) noexcept nogil:
+cdef inline double value_of(int32_t count, bint logarithm) noexcept nogil:
     """The value of a count before it is multiplied by the idf."""
-    if values == AS_LOGARITHM and count > 1:
+    if logarithm and count > 1:
         return log(<double> count) + 1.0
-    return 1.0 if values == AS_ONE else <double> count
+    return <double> count
 
 
 def find_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
@@ -310,7 +305,7 @@ def sorted_places(const int32_t[::1] parent, const int64_t[::1] by_key,
 
 def fill_rows(const int32_t[::1] found, const int64_t[::1] found_ends,
               const uint32_t[::1] numbers, const int64_t[::1] text_ends,
-              const double[::1] idf, int values, int norm, int32_t[::1] counts,
+              const double[::1] idf, bint logarithm, int norm, int32_t[::1] counts,
               uint64_t[::1] bits, uint64_t[::1] above, uint64_t[::1] top,
               int64_t[::1] ends,
               int32_t[::1] indices, Real[::1] data, int32_t[::1] stop):
@@ -318,7 +313,7 @@ def fill_rows(const int32_t[::1] found, const int64_t[::1] found_ends,
 
     found, found_ends : the columns of the n-grams of each segment.
     idf : by column, or empty.
-    values : COUNTED, BINARY, or LOGARITHM (1 + log of the count).
+    logarithm : whether the value of a count is 1 + its log.
     norm : 1 or 2, 0 for none.
     counts : (n_columns,) zeros; bits, above, top : zeros, a bit for each column, for
         each 64 columns and for each 4096. They sort a row in linear time, and are all
@@ -338,7 +333,7 @@ def fill_rows(const int32_t[::1] found, const int64_t[::1] found_ends,
     # The values of small counts.
     cdef double[SMALL] value
     for c in range(SMALL):
-        value[c] = value_of(c, values)
+        value[c] = value_of(c, logarithm)
     with nogil:
         for t in range(text_ends.shape[0]):
             start, total = k, 0.0
@@ -387,7 +382,7 @@ def fill_rows(const int32_t[::1] found, const int64_t[::1] found_ends,
                 c = indices[d]
                 n = counts[c]
                 counts[c] = 0
-                x = value[n] if n < SMALL else value_of(n, values)
+                x = value[n] if n < SMALL else value_of(n, logarithm)
                 if idf.shape[0] > 0:
                     x *= idf[c]
                 total += x * x if norm == 2 else x

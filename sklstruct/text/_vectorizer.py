@@ -109,9 +109,6 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         N-grams of the columns, in this order, or with their columns. `min_df`, `max_df`
         and `max_features` are not used then. None: the n-grams of the training texts.
 
-    binary : bool, default=False
-        Whether all counts above 0 are set to 1.
-
     use_idf : bool, default=True
         Whether to multiply by the inverse document frequency. For the matrix of counts
         use ``use_idf=False, norm=None``.
@@ -121,9 +118,6 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
 
     norm : {"l1", "l2"} or None, default="l2"
         Norm by which rows are divided. None: rows are not divided.
-
-    dtype : {numpy.float64, numpy.float32}, default=numpy.float64
-        Type of the values. Both are computed in float64.
 
     n_jobs : int or None, default=None
         Threads that learn the n-grams and compute the rows, each for a part of the
@@ -154,10 +148,11 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
     texts (before `min_df` is applied), and buffers of a bounded size. For strings that
     are not ASCII Python makes and keeps a copy in UTF-8.
 
-    The idf is always that of TfidfVectorizer with ``smooth_idf=True``, its default. The
-    parameters `preprocessor`, `tokenizer`, `token_pattern` and `strip_accents` do not
-    exist here: change the texts before they are passed, or use TfidfVectorizer in the
-    same pipelines.
+    The idf is always that of TfidfVectorizer with ``smooth_idf=True``, its default, and
+    the values are float64. The parameters `preprocessor`, `tokenizer`, `token_pattern`
+    and `strip_accents` do not exist here: change the texts before they are passed, or
+    use TfidfVectorizer in the same pipelines. Instead of `binary` use
+    :class:`~sklearn.preprocessing.Binarizer` after a vectorizer of counts.
 
     Examples
     --------
@@ -186,11 +181,9 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         ],
         "max_features": [Interval(numbers.Integral, 1, None, closed="left"), None],
         "vocabulary": "no_validation",
-        "binary": ["boolean"],
         "use_idf": ["boolean"],
         "sublinear_tf": ["boolean"],
         "norm": [StrOptions({"l1", "l2"}), None],
-        "dtype": "no_validation",
         "n_jobs": [numbers.Integral, None],
     }
 
@@ -205,11 +198,9 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         max_df: float = 1.0,
         max_features: int | None = None,
         vocabulary: Mapping[str, int] | Iterable[str] | None = None,
-        binary: bool = False,
         use_idf: bool = True,
         sublinear_tf: bool = False,
         norm: Literal["l1", "l2"] | None = "l2",
-        dtype: Any = np.float64,
         n_jobs: int | None = None,
     ):
         self.analyzer = analyzer
@@ -220,11 +211,9 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         self.max_df = max_df
         self.max_features = max_features
         self.vocabulary = vocabulary
-        self.binary = binary
         self.use_idf = use_idf
         self.sublinear_tf = sublinear_tf
         self.norm = norm
-        self.dtype = dtype
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> NgramVectorizer:
@@ -272,7 +261,7 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         ValueError
             As `fit`.
         """
-        return rows_of(self, as_texts(X), fit=True)
+        return rows_of(self, as_texts(X), fit=True, dtype=np.float64)
 
     def transform(self, X: Any) -> Any:
         """Rows of texts.
@@ -295,7 +284,7 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
             If X is one string, or holds something else than strings.
         """
         check_is_fitted(self)
-        return rows_of(self, as_texts(X))
+        return rows_of(self, as_texts(X), dtype=np.float64)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """N-grams of the columns.
@@ -335,10 +324,6 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
                 "ngram_range must be (shortest, longest), integers with 1 <= shortest "
                 f"<= longest, got {bounds!r}"
             )
-        if np.dtype(self.dtype) not in (np.float64, np.float32):
-            raise ValueError(
-                f"dtype must be numpy.float64 or numpy.float32, got {self.dtype!r}"
-            )
         words = None
         if self.analyzer == "word":
             given = () if self.stop_words is None else self.stop_words
@@ -370,10 +355,13 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
                 n_texts = np.bincount(columns, minlength=len(self.terms_))
         else:
             self.terms_ = None
-            by_total = self.max_features is not None and not self.binary
             low, high = self._bounds(len(texts))
             counted = CountedNgrams.of(
-                reader, texts, totals=by_total, keep=keep, n_jobs=self.n_jobs
+                reader,
+                texts,
+                totals=self.max_features is not None,
+                keep=keep,
+                n_jobs=self.n_jobs,
             )
             nodes = self._chosen(counted, low, high)
             n_texts = counted.n_texts[nodes]
@@ -415,17 +403,16 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         nodes = counted.sorted_nodes(keep)
         if self.max_features is not None and nodes.size > self.max_features:
             # The sort of scikit-learn, on the same numbers: ties end as there.
-            total = (counted.totals if counted.totals.size else n_texts)[nodes]
-            chosen = (-total.astype(self.dtype)).argsort()[: self.max_features]
+            total = counted.totals[nodes].astype(np.float64)
+            chosen = (-total).argsort()[: self.max_features]
             nodes = nodes[np.sort(chosen)]
         return nodes
 
     def row_options(self, dtype: Any) -> dict[str, Any]:
         """How the values of rows are computed, for `NgramTrie.block_rows`."""
-        values = "logarithm" if self.sublinear_tf else "count"
         return {
             "idf": self.idf_ if self.use_idf else None,
-            "values": "binary" if self.binary else values,
+            "logarithm": self.sublinear_tf,
             "norm": self.norm,
             "dtype": np.dtype(dtype),
         }
@@ -476,15 +463,20 @@ def equal_parts(features: Any) -> dict[str, NgramVectorizer]:
     return {name: one for name, (one, _) in parts.items()}
 
 
-def rows_of(features: Any, texts: Texts, fit: bool = False) -> Any:
-    """The rows of texts, from which the vectorizer learns first if `fit`."""
+def rows_of(
+    features: Any, texts: Texts, fit: bool = False, dtype: Any = np.float32
+) -> Any:
+    """The rows of texts, from which the vectorizer learns first if `fit`.
+
+    dtype: of the values of our vectorizers, which are computed in float64.
+    """
     parts = parts_of(features)
     if not parts:
         return (features.fit_transform if fit else features.transform)(list(texts))
     columns = []
     for one, factor in parts.values():
         found: Any = one._fit(texts, keep=True) if fit else None
-        options = one.row_options(one.dtype)
+        options = one.row_options(dtype)
         columns.append(Columns(one.trie_, options, factor, found))
     shape = len(texts), sum(part.trie.n_columns for part in columns)
     arrays = side_by_side(columns, texts, one.n_jobs)

@@ -72,7 +72,7 @@ MODELS = {
         TextClassifier(
             NgramVectorizer(
                 vocabulary=["login", "card", "no match here!", "my card", "flight"],
-                ngram_range=(1, 2), use_idf=False, norm="l1", binary=True,
+                ngram_range=(1, 2), use_idf=False, norm="l1",
             )
         ),
         LABELS,
@@ -83,8 +83,7 @@ MODELS = {
     "letters across words": (
         TextClassifier(
             NgramVectorizer(
-                analyzer="char", ngram_range=(2, 3), lowercase=False, max_features=99,
-                dtype=np.float32,
+                analyzer="char", ngram_range=(2, 3), lowercase=False, max_features=99
             )
         ),
         LABELS,
