@@ -58,7 +58,7 @@ def cases():
 def prefixes(pairs, class_of_symbol):
     """The pair of the n-gram without its last word: -1 at unigrams, after a mark."""
     tree = pairs.tree
-    ahead = extend_pairs(
+    ahead, _ = extend_pairs(
         tree, drop_newest(tree), pairs.ptr, pairs.target, class_of_symbol
     )
     of_node = np.full(tree.n_nodes, -1, dtype=np.int32)

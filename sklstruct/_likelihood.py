@@ -21,6 +21,18 @@ from ._parallel import row_blocks, rows_per_block
 from .symbols import encode
 
 
+def check_probabilities(what: str, estimator: Any, hint: str = "") -> None:
+    """TypeError for an estimator that gives no probabilities.
+
+    what: the name of the estimator in the message, which ends with the hint.
+    """
+    if not any(hasattr(estimator, f"predict_{p}") for p in ("proba", "log_proba")):
+        raise TypeError(
+            f"{what} must give probabilities, but {type(estimator).__name__} has "
+            f"neither predict_proba nor predict_log_proba{hint}"
+        )
+
+
 class TopKMixin(ClassifierMixin):
     """Mixin of the classifiers that find the most probable classes of each sample.
 

@@ -15,7 +15,6 @@ from ..context_tree import ContextTree, find_pairs, pairs_of_arrays
 from ..context_tree._links import (
     close_links,
     drop_newest,
-    extend_all_pairs,
     extend_pairs,
     newest_symbols,
     pair_pointers,
@@ -88,17 +87,9 @@ def close_model(
     n_nodes, n_classes = tree.n_nodes, model.n_classes
     pair_ptr, target, log_prob = pairs.ptr, pairs.target, model.log_prob
     file_ngrams = model.file_ngrams
-    if n_nodes == 1:
-        none = np.zeros(target.size, dtype=np.int32)
-        return ClosedModel(
-            tree, pair_ptr, target, log_prob, model.log_backoff, link, none,
-            file_ngrams=file_ngrams,
-        )  # fmt: skip
     if tree is model.tree:
         # No context is missing; is a pair (h, y) of a node "h y", or of a suffix of h?
-        extension, missing = extend_all_pairs(
-            tree, link, pair_ptr, target, class_of_symbol
-        )
+        extension, missing = extend_pairs(tree, link, pair_ptr, target, class_of_symbol)
         if missing == 0:
             marks, missing = _marks(tree, pair_ptr, target)
         if missing == 0:
@@ -143,7 +134,7 @@ def close_model(
         if single:
             new = at + np.arange(at.size)
             _add_up_in_single(tree, pair_ptr, target, log_prob, log_backoff, new, nodes)
-    extension = extend_pairs(tree, link, pair_ptr, target, class_of_symbol)
+    extension, _ = extend_pairs(tree, link, pair_ptr, target, class_of_symbol)
     return ClosedModel(
         tree, pair_ptr, target, log_prob, log_backoff, link, extension,
         file_ngrams=file_ngrams,

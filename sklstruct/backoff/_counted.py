@@ -414,11 +414,9 @@ class HeldOutSplit(Counted):
         n_held = last_share(
             samples.target.size, share, f"validation_fraction={share!r}"
         )
-        train, last = (
-            samples.select(slice(-n_held)),
-            samples.select(slice(-n_held, None)),
-        )
-        return cls.of_samples(count(train), last, count(samples), share)
+        train, last = slice(-n_held), slice(-n_held, None)
+        counted = count(samples.select(train))
+        return cls.of_samples(counted, samples.select(last), count(samples), share)
 
     def cut(self, depth: int | None) -> Self:
         return replace(super().cut(depth), full=self.full.cut(depth))

@@ -40,9 +40,8 @@ def next_contexts(pairs: Pairs, labels: Labels) -> np.ndarray:
     tree = pairs.tree
     if tree.n_nodes == 1 or labels.symbols is None:
         return np.full(pairs.n_pairs, -1, dtype=np.int32)
-    return extend_pairs(
-        tree, drop_newest(tree), pairs.ptr, pairs.target, labels.class_of_symbol
-    )
+    link, class_of_symbol = drop_newest(tree), labels.class_of_symbol
+    return extend_pairs(tree, link, pairs.ptr, pairs.target, class_of_symbol)[0]
 
 
 def selected_nodes(pairs: Pairs, keep: np.ndarray) -> np.ndarray:

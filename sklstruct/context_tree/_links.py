@@ -138,7 +138,7 @@ def extend_pairs(
     pair_ptr: np.ndarray,
     target: np.ndarray,
     class_of_symbol: np.ndarray,
-) -> np.ndarray:
+) -> tuple[np.ndarray, int]:
     """The node "h y" of each pair (h, y), the context after y has followed h.
 
     Parameters
@@ -159,18 +159,10 @@ def extend_pairs(
     -------
     node : int32 ndarray of shape (n_pairs,)
         0, the root, if "h y" is not a node.
+
+    missing : int
+        Number of nodes "h y" with a class y that lack the pair (h, y).
     """
-    return extend_all_pairs(tree, link, pair_ptr, target, class_of_symbol)[0]
-
-
-def extend_all_pairs(
-    tree: ContextTree,
-    link: np.ndarray,
-    pair_ptr: np.ndarray,
-    target: np.ndarray,
-    class_of_symbol: np.ndarray,
-) -> tuple[np.ndarray, int]:
-    """`extend_pairs`, and how many nodes "h y" with a class y lack the pair (h, y)."""
     out = np.zeros(target.size, dtype=np.int32)
     missing = 0
     if tree.n_nodes > 1:

@@ -145,10 +145,8 @@ class Column:
     def part(self, start: int, stop: int) -> Column:
         """The entries from `start` to `stop`, in the same file."""
         part, width = Column(self._file, self.dtype), self.dtype.itemsize
-        first, last = (
-            bisect_right(self._before, start) - 1,
-            bisect_left(self._before, stop),
-        )
+        first = bisect_right(self._before, start) - 1
+        last = bisect_left(self._before, stop)
         if start < stop:
             part._at = self._at[first:last]
             part._at[0] += (start - self._before[first]) * width

@@ -168,10 +168,7 @@ class ContextTree:
         weight = np.ascontiguousarray(weight, dtype=np.float64)
         least = least_weight(min_count)
         node = np.zeros(n, dtype=np.int32)
-        parents, symbols = (
-            [np.full(1, -1, dtype=np.int32)],
-            [np.full(1, -1, dtype=np.int32)],
-        )
+        parents, symbols = ([np.full(1, -1, dtype=np.int32)] for _ in range(2))
         level_ptr = [0, 1]
         work = np.empty((2, n), dtype=np.int32)
         for k in range(1, depth + 1):

@@ -229,14 +229,6 @@ class ShardCounts(NamedTuple):
 def merge_parts(
     parts: list[tuple[str, str]], shard: int, n_symbols: int, *sizes: int
 ) -> ShardCounts:
-    """The counts of a shard; see `merge_runs`.
-
-    sizes: the other fields of `ShardCounts`.
-    """
-    return ShardCounts(merge_runs(parts, shard, n_symbols), *sizes)
-
-
-def merge_runs(parts: list[tuple[str, str]], shard: int, n_symbols: int) -> RunFile:
     """The counts of a shard, merged from the counts of all parts.
 
     The counts are copied to the disk of this worker in batches of records, and merged
@@ -250,6 +242,9 @@ def merge_runs(parts: list[tuple[str, str]], shard: int, n_symbols: int) -> RunF
     shard, n_symbols : int
         Which shard, and the number of symbols.
 
+    *sizes : int
+        The other fields of `ShardCounts`.
+
     Raises
     ------
     PartLost
@@ -259,7 +254,7 @@ def merge_runs(parts: list[tuple[str, str]], shard: int, n_symbols: int) -> RunF
     runs = CountRuns(folder)
     for address, key in parts:
         runs.take(_copy_part(address, key, shard, n_symbols, folder))
-    return runs.finish()
+    return ShardCounts(runs.finish(), *sizes)
 
 
 def _copy_part(address, key, shard, n_symbols, folder):
@@ -562,7 +557,7 @@ class ShardFit:
         if hasattr(plan, step):  # needs no numbers of the model
             return getattr(plan, step)(self._shard, *arguments)
         pairs, log_prob, log_backoff, *_ = self._fitted()
-        writer = plan.of_shard(self._shard, pairs, log_prob, log_backoff)
+        writer = plan.shard(plan, self._shard, pairs, log_prob, log_backoff)
         return getattr(writer, step)(*arguments)
 
 

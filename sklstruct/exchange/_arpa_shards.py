@@ -115,62 +115,6 @@ class NGramPlan:
         return NgramRows(np.zeros_like(words), words, log_prob, log_backoff)
 
 
-class ArpaPlan(NGramPlan):
-    """The facts that all shards of an ARPA file need.
-
-    Parameters
-    ----------
-    labels, bounds, n_levels
-        As of `NGramPlan`.
-
-    path : str
-        The file, whose suffix says how it is packed.
-
-    precision : int, default=None
-        As of `write`.
-    """
-
-    def __init__(
-        self,
-        labels: Labels,
-        bounds: list[tuple[Prefix, Prefix]],
-        n_levels: int,
-        path: str,
-        precision: int | None = None,
-    ) -> None:
-        check_precision(precision)
-        super().__init__(labels, bounds, n_levels)
-        self.precision = precision
-        self.path = path
-
-    def put(
-        self, shard: int, folder: str, path: str, places: Sizes, sizes: Sizes
-    ) -> None:
-        """Copy the lines of a shard, from and to the places of their sections."""
-        with (
-            open(_lines(folder, shard), "rb") as lines,
-            open_there(path) as file,
-        ):
-            for at, size in zip(places[shard], sizes[shard]):
-                file.seek(at)
-                while size:
-                    block = lines.read(min(size, _COPIED))
-                    file.write(block)
-                    size -= len(block)
-
-    def lines(self, rows: NgramRows) -> bytes:
-        """The lines of some unigrams."""
-        root = ContextTree(np.array([-1]), np.array([-1]))
-        blocks = format_rows(rows, self.words, root, self.order, self.precision)
-        return b"".join(bytes(block) for block in blocks)
-
-    def of_shard(
-        self, shard: int, pairs: Pairs, log_prob: np.ndarray, log_backoff: np.ndarray
-    ) -> ArpaShard:
-        """The lines of a shard."""
-        return ArpaShard(self, shard, pairs, log_prob, log_backoff)
-
-
 class ShardNGrams:
     """The n-grams of one shard, for a file.
 
@@ -374,6 +318,58 @@ class ArpaShard(ShardNGrams):
     def _format(self, rows):
         plan, tree = self._plan, self._pairs.tree
         return format_rows(rows, plan.words, tree, plan.order, plan.precision)
+
+
+class ArpaPlan(NGramPlan):
+    """The facts that all shards of an ARPA file need.
+
+    Parameters
+    ----------
+    labels, bounds, n_levels
+        As of `NGramPlan`.
+
+    path : str
+        The file, whose suffix says how it is packed.
+
+    precision : int, default=None
+        As of `write`.
+    """
+
+    shard = ArpaShard
+
+    def __init__(
+        self,
+        labels: Labels,
+        bounds: list[tuple[Prefix, Prefix]],
+        n_levels: int,
+        path: str,
+        precision: int | None = None,
+    ) -> None:
+        check_precision(precision)
+        super().__init__(labels, bounds, n_levels)
+        self.precision = precision
+        self.path = path
+
+    def put(
+        self, shard: int, folder: str, path: str, places: Sizes, sizes: Sizes
+    ) -> None:
+        """Copy the lines of a shard, from and to the places of their sections."""
+        with (
+            open(_lines(folder, shard), "rb") as lines,
+            open_there(path) as file,
+        ):
+            for at, size in zip(places[shard], sizes[shard]):
+                file.seek(at)
+                while size:
+                    block = lines.read(min(size, _COPIED))
+                    file.write(block)
+                    size -= len(block)
+
+    def lines(self, rows: NgramRows) -> bytes:
+        """The lines of some unigrams."""
+        root = ContextTree(np.array([-1]), np.array([-1]))
+        blocks = format_rows(rows, self.words, root, self.order, self.precision)
+        return b"".join(bytes(block) for block in blocks)
 
 
 def _weights(folder: str, shard: int) -> str:

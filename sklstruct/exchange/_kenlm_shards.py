@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from .._files import open_there
-from ..context_tree import Pairs
 from ..context_tree._shards import Prefix, border
 from ..symbols import Labels
 from ._arpa_shards import NGramPlan, ShardNGrams
@@ -32,60 +31,6 @@ from ._kenlm_ngrams import (
 
 # n-grams of each order, and what `KenlmShard.sample` has returned, for each shard.
 Facts = tuple[list[int], list[np.ndarray]]
-
-
-class KenlmPlan(NGramPlan):
-    """The facts that all shards of a binary need.
-
-    Parameters
-    ----------
-    labels, bounds, n_levels
-        As of `NGramPlan`.
-
-    kind : ProbingFile or TrieFile
-        The class of the file.
-
-    option : float or Packing
-        Its last argument.
-    """
-
-    def __init__(
-        self,
-        labels: Labels,
-        bounds: list[tuple[Prefix, Prefix]],
-        n_levels: int,
-        kind: Any,
-        option: Any,
-    ) -> None:
-        check_order(n_levels)
-        super().__init__(labels, bounds, n_levels)
-        self._kind, self._option = kind, option
-        self.ids = WordIds(self.words, by_hash=kind.by_hash)
-
-    def file(self, facts: Facts) -> Any:
-        """The file, which is written step by step."""
-        counts, samples = facts
-        return self._kind(counts, self.ids, samples, self._option)
-
-    def values(self, shard: int, folder: str, path: str, facts: Facts) -> None:
-        """Write the values of quantised numbers of the orders of a shard."""
-        self._on_file("values", shard, folder, path, facts)
-
-    def fill(self, shard: int, folder: str, path: str, facts: Facts) -> Any:
-        """Fill the parts of the tables of a shard; what these leave for the end."""
-        return self._on_file("fill", shard, folder, path, facts)
-
-    def _on_file(self, step, shard, folder, path, facts):
-        files = EntryFiles(folder, self.n_shards)
-        with open_there(path) as image:
-            call = getattr(self.file(facts), step)
-            return call(image, files, shard, self.n_shards)
-
-    def of_shard(
-        self, shard: int, pairs: Pairs, log_prob: np.ndarray, log_backoff: np.ndarray
-    ) -> KenlmShard:
-        """The n-grams of a shard."""
-        return KenlmShard(self, shard, pairs, log_prob, log_backoff)
 
 
 class KenlmShard(ShardNGrams):
@@ -153,6 +98,56 @@ class KenlmShard(ShardNGrams):
             for rows, slots in self._rows(order):
                 prob = prob_bits(rows.log_prob, ends[slots])
                 yield order, rows, prob, rows.log_backoff
+
+
+class KenlmPlan(NGramPlan):
+    """The facts that all shards of a binary need.
+
+    Parameters
+    ----------
+    labels, bounds, n_levels
+        As of `NGramPlan`.
+
+    kind : ProbingFile or TrieFile
+        The class of the file.
+
+    option : float or Packing
+        Its last argument.
+    """
+
+    shard = KenlmShard
+
+    def __init__(
+        self,
+        labels: Labels,
+        bounds: list[tuple[Prefix, Prefix]],
+        n_levels: int,
+        kind: Any,
+        option: Any,
+    ) -> None:
+        check_order(n_levels)
+        super().__init__(labels, bounds, n_levels)
+        self._kind, self._option = kind, option
+        self.ids = WordIds(self.words, by_hash=kind.by_hash)
+
+    def file(self, facts: Facts) -> Any:
+        """The file, which is written step by step."""
+        counts, samples = facts
+        return self._kind(counts, self.ids, samples, self._option)
+
+    def values(self, shard: int, folder: str, path: str, facts: Facts) -> None:
+        """Write the values of quantised numbers of the orders of a shard."""
+        self._on_file("values", shard, folder, path, facts)
+
+    def fill(self, shard: int, folder: str, path: str, facts: Facts) -> Any:
+        """Fill the parts of the tables of a shard; what these leave for the end."""
+        return self._on_file("fill", shard, folder, path, facts)
+
+    def _on_file(self, step, shard, folder, path, facts):
+        files = EntryFiles(folder, self.n_shards)
+        with open_there(path) as image:
+            call = getattr(self.file(facts), step)
+            return call(image, files, shard, self.n_shards)
 
 
 def _none(rows: NgramRows) -> np.ndarray:

@@ -22,6 +22,37 @@ from ._native import NATIVE, check_dtype, header_of_labels
 from ._probing_fast import hash_bytes
 
 
+class NativeShard(NamedTuple):
+    """The part of one shard. Its methods are the steps of writing the file."""
+
+    plan: NativePlan
+    shard: int
+    pairs: Pairs
+    log_prob: np.ndarray
+    log_backoff: np.ndarray
+
+    def sizes(self) -> tuple[list[int], list[int]]:
+        """(nodes, pairs) of each level."""
+        return level_sizes(self.pairs)
+
+    def put(self, path: str, places: ShardPlaces, begin: dict[str, int]) -> None:
+        """Write the arrays; begin: the first byte of each array of the file."""
+        with open_there(path) as file:
+            for place in places.ranges(self.shard, self.pairs):
+                for name, into, part in self._arrays(place):
+                    file.seek(begin[name] + into.start * part.itemsize)
+                    file.write(part.data.cast("B") if part.size else b"")
+
+    def _arrays(self, place: LevelSlices) -> Iterator[tuple[str, slice, np.ndarray]]:
+        yield from place.arrays(self.pairs)
+        child_ptr = self.pairs.tree.child_ptr[place.nodes] + np.int32(place.down)
+        yield "child_ptr", place.nodes_into, child_ptr
+        log_prob = self.log_prob[place.pairs].astype(self.plan.dtype)
+        yield "log_prob", place.pairs_into, log_prob
+        log_backoff = self.log_backoff[place.nodes].astype(self.plan.dtype)
+        yield "log_backoff", place.nodes_into, log_backoff
+
+
 class NativePlan:
     """The facts that all shards of a file need.
 
@@ -33,6 +64,8 @@ class NativePlan:
     dtype : {"float64", "float32"}, default="float64"
         As of `write`.
     """
+
+    shard = NativeShard
 
     def __init__(self, labels: Labels, dtype: str = "float64") -> None:
         check_dtype(dtype)
@@ -76,40 +109,3 @@ class NativePlan:
                 file.seek(at)
                 out.append(hash_bytes(file.read(size)))
         return out
-
-    def of_shard(
-        self, shard: int, pairs: Pairs, log_prob: np.ndarray, log_backoff: np.ndarray
-    ) -> NativeShard:
-        """The part of a shard."""
-        return NativeShard(self.dtype, shard, pairs, log_prob, log_backoff)
-
-
-class NativeShard(NamedTuple):
-    """The part of one shard. Its methods are the steps of writing the file."""
-
-    dtype: str
-    shard: int
-    pairs: Pairs
-    log_prob: np.ndarray
-    log_backoff: np.ndarray
-
-    def sizes(self) -> tuple[list[int], list[int]]:
-        """(nodes, pairs) of each level."""
-        return level_sizes(self.pairs)
-
-    def put(self, path: str, places: ShardPlaces, begin: dict[str, int]) -> None:
-        """Write the arrays; begin: the first byte of each array of the file."""
-        with open_there(path) as file:
-            for place in places.ranges(self.shard, self.pairs):
-                for name, into, part in self._arrays(place):
-                    file.seek(begin[name] + into.start * part.itemsize)
-                    file.write(part.data.cast("B") if part.size else b"")
-
-    def _arrays(self, place: LevelSlices) -> Iterator[tuple[str, slice, np.ndarray]]:
-        yield from place.arrays(self.pairs)
-        child_ptr = self.pairs.tree.child_ptr[place.nodes] + np.int32(place.down)
-        yield "child_ptr", place.nodes_into, child_ptr
-        log_prob = self.log_prob[place.pairs].astype(self.dtype)
-        yield "log_prob", place.pairs_into, log_prob
-        log_backoff = self.log_backoff[place.nodes].astype(self.dtype)
-        yield "log_backoff", place.nodes_into, log_backoff

@@ -30,7 +30,7 @@ from .._compat import (
     with_callbacks,
 )
 from .._description import Description, pickled_bytes
-from .._likelihood import innermost
+from .._likelihood import check_probabilities, innermost
 from .._warnings import warn
 from ..backoff import (
     BackoffClassifier,
@@ -511,14 +511,7 @@ class LanguageModel(
             )
         else:
             estimator = clone(self.estimator)
-        if not hasattr(estimator, "predict_log_proba") and not hasattr(
-            estimator, "predict_proba"
-        ):
-            raise TypeError(
-                f"estimator must be a classifier that gives probabilities, but "
-                f"{type(self.estimator).__name__} has neither predict_log_proba nor "
-                "predict_proba"
-            )
+        check_probabilities("estimator", estimator)
         validate_parts(estimator)
         if not isinstance(self.estimator, str):
             check_depths(estimator, self.max_depth)

@@ -14,6 +14,7 @@ from sklearn.frozen import FrozenEstimator
 
 from .._checkpoint import Checkpoint
 from .._compat import BaseEstimator, HasMethods, Interval, StrOptions
+from .._likelihood import check_probabilities
 from ..backoff import Distribution
 from ..backoff._distribution import take
 from ..loglinear import StructuredLogLinearLM
@@ -29,7 +30,6 @@ from ._sub_models import (
     ComposedSubModel,
     GroupFit,
     SubModel,
-    check_probabilities,
     sub_model_of,
 )
 from ._transforms import GroupedSamples, TransformCache

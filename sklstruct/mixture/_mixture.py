@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._checks import as_shares
 from .._compat import BaseEstimator, Interval, StrOptions
-from .._likelihood import innermost
+from .._likelihood import check_probabilities, innermost
 from .._members import NamedMembers
 from ..backoff import Distribution, DistributionClassifier
 from ..backoff._distribution import by_group, count_rows, take
@@ -24,7 +24,6 @@ from ._sub_models import (
     ComposedSubModel,
     GroupFit,
     SubModel,
-    check_probabilities,
     sub_model_of,
 )
 

@@ -331,18 +331,6 @@ class FrozenSubModel(SubModel):
         return [ClassifierModel(estimator, self.classes)]
 
 
-def check_probabilities(what: str, estimator: Any, hint: str = "") -> None:
-    """TypeError for an estimator that gives no probabilities.
-
-    what: the name of the estimator in the message, which ends with the hint.
-    """
-    if not any(hasattr(estimator, f"predict_{p}") for p in ("proba", "log_proba")):
-        raise TypeError(
-            f"{what} must give probabilities, but {type(estimator).__name__} has "
-            f"neither predict_proba nor predict_log_proba{hint}"
-        )
-
-
 def sub_model_of(estimator: Any, classes: NDArray, for_gate: bool = False) -> SubModel:
     """The part of an estimator.
 

@@ -274,8 +274,6 @@ def _level(local, come, n_samples):
         column = row[known] * N_COUNTS + j
         level.discounted_slope[here, column] = -w[known, j] / total
     backoff_mass = local.backoff_mass[node[known]] / total[:, None]
-    level.backoff_mass[here], level.mass_slope[here] = (
-        backoff_mass[:, 0],
-        backoff_mass[:, 1:],
-    )
+    level.backoff_mass[here] = backoff_mass[:, 0]
+    level.mass_slope[here] = backoff_mass[:, 1:]
     return level

@@ -11,7 +11,7 @@ from scipy.special import xlogy
 from ..taxonomy import Taxonomy
 from . import _exchange_fast
 from ._clustering import WordClustering
-from ._counts import check_offsets, count_features, read_neighbours
+from ._counts import count_neighbours
 
 
 def class_taxonomy(
@@ -74,11 +74,8 @@ def class_taxonomy(
     |    |--- a, one
     |    |--- ran, sat
     """
-    offsets = check_offsets(getattr(clustering, "offsets", (1, 2)))
-    symbols, windows, target, n_targets = read_neighbours(
-        clustering, X, y, offsets, reset=False
-    )
-    counts = count_features(windows, target, offsets, symbols.size, n_targets)
+    offsets = getattr(clustering, "offsets", (1, 2))
+    symbols, counts, _ = count_neighbours(clustering, X, y, offsets, reset=False)
     label = clustering.classes_of(symbols)
     used = (label >= 0) & (label < clustering.n_clusters_)
     used &= np.diff(counts.indptr) > 0
@@ -86,7 +83,6 @@ def class_taxonomy(
         raise ValueError("X has none of the words of clustering")
     counts, label, symbols = counts[used], label[used], symbols[used]
     groups, label = np.unique(label, return_inverse=True)
-    label = label.ravel()
     parent = np.full(2 * groups.size - 1, -1, dtype=np.int64)  # node c is the class c
     top = np.arange(groups.size)  # the highest node above each class so far
     for node, (a, b) in enumerate(_merge(counts, label, groups.size), groups.size):

@@ -250,6 +250,22 @@ def count_features(
     return counts
 
 
+def count_neighbours(
+    estimator: Any, X: Any, y: Any, offsets: Any, *, reset: bool = True
+) -> tuple[np.ndarray, sp.csr_array, int]:
+    """Words, their counts of features, and the number of samples.
+
+    The parameters are those of `read_neighbours`, which reads the samples, but offsets
+    are not checked yet.
+    """
+    offsets = check_offsets(offsets)
+    symbols, windows, target, n_targets = read_neighbours(
+        estimator, X, y, offsets, reset=reset
+    )
+    counts = count_features(windows, target, offsets, symbols.size, n_targets)
+    return symbols, counts, target.size
+
+
 def _features(windows, target, offsets, n_words, n_targets):
     """(word, number of the feature) of each neighbour, and the number of features."""
     word_parts, feature_parts, size = [], [], 0

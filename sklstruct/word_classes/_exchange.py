@@ -23,7 +23,7 @@ from .._compat import (
 from .._progress import Progress
 from . import _exchange_fast
 from ._clustering import WordClustering
-from ._counts import check_offsets, count_features, read_neighbours
+from ._counts import count_neighbours
 
 # Additions of one call of the kernel: signals are handled between calls.
 _CALL = 1 << 28
@@ -192,12 +192,7 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
             If there are fewer words than `n_clusters`, or the windows are shorter than
             the largest offset.
         """
-        offsets = check_offsets(self.offsets)
-        symbols, windows, target, n_targets = read_neighbours(self, X, y, offsets)
-        n_samples = target.size
-        counts = count_features(windows, target, offsets, symbols.size, n_targets)
-        del windows, target
-        return self._fit_counts(symbols, counts, n_samples)
+        return self._fit_counts(*count_neighbours(self, X, y, self.offsets))
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)

@@ -15,7 +15,7 @@ from ..symbols import Labels
 from ..symbols._encoding import SymbolIndex
 from ..taxonomy import TAXONOMY_BUILDERS, Taxonomy, TaxonomyBuilder
 from ._clustering import WordClustering
-from ._counts import check_offsets, count_features, read_neighbours
+from ._counts import count_neighbours
 
 
 class TaxonomyClustering(WordClustering):
@@ -156,9 +156,7 @@ class TaxonomyClustering(WordClustering):
         return known.astype(np.int32), label.ravel().astype(np.int32)
 
     def _build(self, X, y):
-        offsets = check_offsets(self.offsets)
-        symbols, windows, target, n_targets = read_neighbours(self, X, y, offsets)
-        counts = count_features(windows, target, offsets, symbols.size, n_targets)
+        symbols, counts, _ = count_neighbours(self, X, y, self.offsets)
         weight = np.asarray(counts.sum(axis=1, dtype=np.int64)).ravel()
         seen = weight > 0
         counts, symbols = counts[seen].astype(np.float64), symbols[seen]

@@ -7,7 +7,6 @@ from sklstruct.context_tree import ContextTree, Histories, Pairs, suffix_tree
 from sklstruct.context_tree._links import (
     close_links,
     drop_newest,
-    extend_all_pairs,
     extend_pairs,
     find_pairs,
     newest_symbols,
@@ -86,11 +85,9 @@ def test_pairs_extend_to_the_node_of_context_and_class(tree, n_classes):
         for y in target[ptr[n] : ptr[n + 1]].tolist()
     ]
     link = drop_newest(tree)
-    got = extend_pairs(tree, link, ptr, target, class_of_symbol)
+    got, missing = extend_pairs(tree, link, ptr, target, class_of_symbol)
     assert got.tolist() == expected
-    again, missing = extend_all_pairs(tree, link, ptr, target, class_of_symbol)
     named = sum(class_of_symbol[c[-1]] >= 0 for c in contexts if c)
-    assert again.tolist() == expected
     assert missing == named - np.count_nonzero(expected)
 
 

@@ -574,7 +574,7 @@ def test_a_part_on_a_worker_that_is_gone(client):
 
     def merge(address):
         with pytest.raises(_client.PartLost, match=address):
-            _tasks.merge_runs([(address, "gone")], 0, 5)
+            _tasks.merge_parts([(address, "gone")], 0, 5)
         return address
 
     # Nothing answers, as if the machine of the worker were off.

@@ -812,7 +812,7 @@ def test_bad_corpus(X, error, message):
         ({"min_count": 0}, ValueError, "min_count"),
         ({"out_of_vocabulary": "drop"}, ValueError, "out_of_vocabulary"),
         ({"estimator": 3}, ValueError, "estimator"),
-        ({"estimator": OneHotEncoder()}, TypeError, "gives probabilities"),
+        ({"estimator": OneHotEncoder()}, TypeError, "must give probabilities"),
         ({"start": "x", "end": "x"}, ValueError, "start and end are the same"),
         ({"unknown": "</s>"}, ValueError, "end and unknown are the same"),
         ({"unknown": []}, ValueError, "unknown must be hashable"),

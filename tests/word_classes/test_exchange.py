@@ -214,3 +214,8 @@ def test_counts_of_parts_are_summed(offsets):
     assert got.labels_.tolist() == want.labels_.tolist()
     assert (got.objective_, got.n_iter_) == (want.objective_, want.n_iter_)
     assert got.n_features_in_ == want.n_features_in_ == 3
+
+
+def test_too_few_words_are_told_with_the_number_of_samples():
+    with pytest.raises(ValueError, match=r"the 3 distinct .*\(n_samples=6\)"):
+        ExchangeClustering(4).fit(["a b c", "a"])  # with the ends of sentences

@@ -152,13 +152,16 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         rows[first_level:] = found
         return rows
 
-    def _tune(self, pairs, count, held_out):
-        count = self._used_counts(pairs, count.copy())
-        base, first = self._base_level(count[: pairs.n_classes])
+    def _start(self, pairs, count, first_level):
         # The fallback for discounts that cannot be estimated is a valid start.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            rows = self._find("modified", pairs, count, first)
+            return self._find("modified", pairs, count, first_level)
+
+    def _tune(self, pairs, count, held_out):
+        count = self._used_counts(pairs, count.copy())
+        base, first = self._base_level(count[: pairs.n_classes])
+        rows = self._start(pairs, count, first)
         likelihood = DiscountLikelihood(
             pairs, count, held_out, base, first, rows.shape[1]
         )
@@ -210,9 +213,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         used = self._used_counts(pairs, count.copy())
         adjusted = used if self._counts_contexts else None
         base, first = self._base_level(used[: pairs.n_classes])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            rows = self._find("modified", pairs, used, first)
+        rows = self._start(pairs, used, first)
         likelihood = left_out(pairs, count, adjusted, blocks, base, first)
         rows = rows[:, [0, 1, 2, 2]]  # the last is for more
         start = np.tile(rows[first:], N_BLOCKS)

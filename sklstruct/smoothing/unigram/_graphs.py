@@ -145,14 +145,11 @@ class CountGraph:
         self, start: np.ndarray | None, t: float, n_terms: int | str
     ) -> np.ndarray:
         mean, rest = self.split(start)
+        mean = diffused(self.step, mean, t, n_terms, self.reach.max())
         if n_terms == "exact":
-            mean = exponential(self.step, mean, t, self.reach.max())
             decay = np.exp(-t * self.reach)
         else:
-            n = int(n_terms)
-            for _ in range(n):
-                mean = self.step(mean, t / n)
-            decay = (1.0 - t / n * self.reach) ** n
+            decay = (1.0 - t / int(n_terms) * self.reach) ** int(n_terms)
         # All words of one class are neighbours, so that their differences decay.
         return self.join(mean, rest * self.classes.expand(decay))
 
@@ -184,21 +181,19 @@ class SparseGraph:
         self, start: np.ndarray | None, t: float, n_terms: int | str
     ) -> np.ndarray:
         u = self.counts / self.counts.sum() if start is None else start
-        if n_terms == "exact":
-            return exponential(self.step, u, t, self.max_degree)
-        n = int(n_terms)
-        for _ in range(n):
-            u = self.step(u, t / n)
-        return u
+        return diffused(self.step, u, t, n_terms, self.max_degree)
 
 
-def exponential(
+def diffused(
     step: Callable[[np.ndarray, float], np.ndarray],
     u: np.ndarray,
     t: float,
+    n_terms: int | str,
     bound: float,
 ) -> np.ndarray:
-    r"""exp(t H) u, for H with non-negative off-diagonal and diagonal >= -bound.
+    r"""(I + (t / n) H)^n u for n = `n_terms`; "exact": its limit exp(t H) u.
+
+    H has a non-negative off-diagonal and a diagonal of at least -bound, and
 
     .. math::
         e^{tH} = \sum_k e^{-tb} \frac{(tb)^k}{k!} \left(I + \tfrac{1}{b} H\right)^k .
@@ -207,6 +202,10 @@ def exponential(
     digits. The Taylor series of `scipy.sparse.linalg.expm_multiply` does not guarantee
     this. The omitted weights sum to less than 1e-17.
     """
+    if n_terms != "exact":
+        for _ in range(int(n_terms)):
+            u = step(u, t / int(n_terms))
+        return u
     rate = t * bound
     if rate == 0:
         return u.copy()
