@@ -23,17 +23,8 @@ from . import _channels_fast as _fast
 from ._sequence_model import id_windows, learn_from_ids
 
 _KEYS = "123456789*0#"
-_LETTERS = {
-    **dict.fromkeys("abc", "2"),
-    **dict.fromkeys("def", "3"),
-    **dict.fromkeys("ghi", "4"),
-    **dict.fromkeys("jkl", "5"),
-    **dict.fromkeys("mno", "6"),
-    **dict.fromkeys("pqrs", "7"),
-    **dict.fromkeys("tuv", "8"),
-    **dict.fromkeys("wxyz", "9"),
-    **{d: d for d in "0123456789"},
-}
+_KEYS_OF_LETTERS = "2abc 3def 4ghi 5jkl 6mno 7pqrs 8tuv 9wxyz 0 1"
+_LETTERS = {letter: key[0] for key in _KEYS_OF_LETTERS.split() for letter in key}
 
 
 class _Channel(BaseEstimator):
