@@ -22,3 +22,13 @@ def all_pairs(**values):
         cases.append(tuple(v[i] for v, i in zip(lists, rows[best])))
         rows = [row for row, new in zip(rows, pairs) if new and row != rows[best]]
     return ",".join(values), cases
+
+
+def each_value(**values):
+    """Arguments of `parametrize`: the fewest cases with each value of each parameter.
+
+    For parameters that do not meet in one branch of the code.
+    """
+    lists = [list(v) for v in values.values()]
+    n = max(map(len, lists))
+    return ",".join(values), [tuple(v[i % len(v)] for v in lists) for i in range(n)]

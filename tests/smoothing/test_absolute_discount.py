@@ -5,6 +5,7 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from _cases import each_value
 from _oracles import histories, random_corpus
 
 from sklstruct.smoothing import AbsoluteDiscountLM, KneserNeyLM
@@ -36,8 +37,12 @@ def reference(X, y, discounts, n_classes, interpolate):
     return row
 
 
-@pytest.mark.parametrize("interpolate", [True, False])
-@pytest.mark.parametrize("discount", ["single", "modified", 0.3, (0.4, 0.9, 1.2)])
+@pytest.mark.parametrize(
+    *each_value(
+        discount=["single", "modified", 0.3, (0.4, 0.9, 1.2)],
+        interpolate=[True, False],
+    )
+)
 def test_equals_the_formula(discount, interpolate):
     X, y = random_corpus(4, 9, 400, 2)
     model = AbsoluteDiscountLM(

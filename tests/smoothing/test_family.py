@@ -52,9 +52,8 @@ def smoother(request):
     return clone(request.param)
 
 
-@pytest.mark.parametrize("max_depth", [1, 3])
-def test_sums_to_one_at_every_context(smoother, max_depth):
-    lm = LanguageModel(smoother, max_depth=max_depth).fit(random_text(0))
+def test_sums_to_one_at_every_context(smoother):
+    lm = LanguageModel(smoother, max_depth=3).fit(random_text(0))
     model = lm.backoff_model_
     assert model.check_normalized() < 1e-12
     nodes = np.random.default_rng(0).integers(0, model.n_nodes, 300)
@@ -78,7 +77,7 @@ def test_arpa_round_trip_and_kenlm(smoother, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", [["a"], ["a a a"], ["a", ""], ["b a b a"], [""], ["a b c d e f g"]]
+    "text", [["a a a"], ["a", ""], ["b a b a"], [""], ["a b c d e f g"]]
 )
 def test_tiny_texts(smoother, text):
     if getattr(smoother, "weight", None) == "held_out" and text == [""]:

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+from _cases import each_value
 from _loglinear import loglinear
 from _oracles import following_text, histories, pairs_below_the_root, random_corpus
 
@@ -67,8 +68,7 @@ def reference(X, y, lam, delta, n_classes):
     return taken, row
 
 
-@pytest.mark.parametrize("delta", [0.5, 0.2])
-@pytest.mark.parametrize("lam", [0.01, 0.5, 2.0, 8.0])
+@pytest.mark.parametrize(*each_value(lam=[0.01, 0.5, 2.0, 8.0], delta=[0.5, 0.2]))
 def test_equals_the_rule(lam, delta):
     X, y = random_corpus(2, 7, 300, 3)
     model = GrownLM(lam=lam, discount=delta, padding=-1, classes=range(8))
@@ -81,8 +81,9 @@ def test_equals_the_rule(lam, delta):
         np.testing.assert_allclose(proba, row(context), rtol=1e-10)
 
 
-@pytest.mark.parametrize("base", ["uniform", AdditiveUnigram(0.5)])
-@pytest.mark.parametrize("lam", [0.0, 1.0, 5.0])
+@pytest.mark.parametrize(
+    *each_value(lam=[0.0, 1.0, 5.0], base=["uniform", AdditiveUnigram(0.5)])
+)
 def test_the_objective_is_the_loss_and_the_arcs(lam, base):
     X, y = random_corpus(3, 6, 400, 3)
     weight = np.random.default_rng(0).random(y.size) * 2

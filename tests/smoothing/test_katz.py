@@ -61,7 +61,7 @@ def reference(X, y, k, n_classes):
     return row, ratio
 
 
-@pytest.mark.parametrize("k", [2, 3, 4])
+@pytest.mark.parametrize("k", [2, 4])
 def test_equals_the_formula(k):
     X, y = zipf_text(1)
     n_classes = 3002  # the last two are never seen

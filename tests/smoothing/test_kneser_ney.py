@@ -7,6 +7,7 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from _cases import all_pairs, each_value
 from _oracles import histories, random_corpus
 
 from sklstruct import SuffixTreeVectorizer
@@ -109,10 +110,15 @@ def fit(model, X, y, **kwargs):
         return model.fit(X, y, **kwargs)
 
 
-@pytest.mark.parametrize("interpolate", [True, False])
-@pytest.mark.parametrize("discount", ["modified", "single", 0.3, (0.4, 0.9, 1.2, 2.5)])
-@pytest.mark.parametrize("n_symbols, n_samples, width", [(3, 40, 2), (9, 300, 3)])
-def test_equals_brute_force(n_symbols, n_samples, width, discount, interpolate):
+@pytest.mark.parametrize(
+    *all_pairs(
+        discount=["modified", "single", 0.3, (0.4, 0.9, 1.2, 2.5)],
+        interpolate=[True, False],
+        size=[(3, 40, 2), (9, 300, 3)],
+    )
+)
+def test_equals_brute_force(discount, interpolate, size):
+    n_symbols, n_samples, width = size
     for seed in range(3):
         X, y = random_corpus(seed, n_symbols, n_samples, width)
         classes = list(range(n_symbols + 1))  # the last one is never seen
@@ -315,8 +321,12 @@ def test_arpa_scores_like_kenlm(tmp_path, interpolate):
 # ----------------------------------------------------------------- invariants
 
 
-@pytest.mark.parametrize("interpolate", [True, False])
-@pytest.mark.parametrize("discount", ["modified", "single", 1e-3, 0.95])
+@pytest.mark.parametrize(
+    *each_value(
+        discount=["modified", "single", 1e-3, 0.95],
+        interpolate=[True, False],
+    )
+)
 def test_rows_sum_to_one(discount, interpolate):
     # Peaky data: one follower takes nearly all of its context, so that nodes cover
     # nearly all mass of their parents, where 1 - sum cancels.
@@ -373,8 +383,7 @@ def test_order_of_samples_does_not_matter():
     np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("collapse", [False, True])
-@pytest.mark.parametrize("interpolate", [True, False])
+@pytest.mark.parametrize(*each_value(collapse=[False, True], interpolate=[True, False]))
 def test_path_matrix_gives_the_same_model(collapse, interpolate):
     X, y = random_corpus(3, 5, 60, 4)
     vectorizer = SuffixTreeVectorizer(max_depth=4, padding=-1, collapse=collapse)
@@ -526,8 +535,12 @@ def test_base_takes_the_place_of_the_unigrams(interpolate):
     assert (model.discounts_[1:] == 0.5).all()
 
 
-@pytest.mark.parametrize("discount", ["modified", "single", 0.6, (0.5, 1.1)])
-@pytest.mark.parametrize("interpolate", [True, False])
+@pytest.mark.parametrize(
+    *each_value(
+        discount=["modified", "single", 0.6, (0.5, 1.1)],
+        interpolate=[True, False],
+    )
+)
 def test_uniform_base_is_absolute_discounting(discount, interpolate):
     y = np.random.default_rng(0).zipf(1.5, size=3000)
     X = np.roll(y, 1)[:, None]
@@ -560,23 +573,12 @@ def test_bad_base(proba, match):
         model.fit([[0], [1]], [0, 1])
 
 
-@pytest.mark.parametrize("discount", ["modified", 0.5])
-@pytest.mark.parametrize("interpolate", [True, False])
+@pytest.mark.parametrize(
+    *each_value(discount=["modified", 0.5], interpolate=[True, False])
+)
 def test_unigram_model_with_a_base_is_the_base(discount, interpolate):
     base = _Unigram(np.array([0.2, 0.3, 0.5]))
     model = KneserNeyLM(0, discount=discount, interpolate=interpolate, base=base)
     model.fit(np.zeros((3, 1)), [0, 1, 2])
     np.testing.assert_allclose(model.predict_proba([[0]])[0], base.proba)
     assert np.isnan(model.discounts_).all()
-
-
-@pytest.mark.parametrize("interpolate", [True, False])
-def test_vanishing_weights_stay_finite(interpolate):
-    X, y = np.array([[0], [0], [1], [1]]), np.array([0, 1, 0, 1])
-    for weight in ([1, 1e-300, 1, 1], [1e-200] * 4, [1e-300, 1e-320, 1, 5]):
-        model = KneserNeyLM(discount=0.5, interpolate=interpolate, classes=range(3))
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            proba = model.fit(X, y, sample_weight=weight).predict_proba([[0], [1]])
-        assert (proba > 0).all()
-        np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-12)

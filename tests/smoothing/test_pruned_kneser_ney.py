@@ -66,7 +66,7 @@ def reference(X, y, threshold, d, n_classes):
     return kept, model(kept, adjusted(kept))
 
 
-@pytest.mark.parametrize("threshold", [0.0, 0.3, 1.0, 3.0])
+@pytest.mark.parametrize("threshold", [0.0, 0.3, 3.0])
 def test_equals_the_definition(threshold):
     X, y = random_corpus(2, 7, 300, 2)
     model = PrunedKneserNeyLM(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from _cases import each_value
 from _oracles import random_corpus
 
 from sklstruct import SuffixTreeVectorizer
@@ -26,8 +27,7 @@ def test_the_linear_form_of_a_discount_is_the_kernels():
         np.testing.assert_allclose(fixed + w @ d, expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("weights", ["ones", "fractional"])
-@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize(*each_value(first=[0, 1], weights=["ones", "fractional"]))
 def test_gradient_by_finite_differences(first, weights):
     X, y = random_corpus(0, 6, 300, 3)
     X_val, y_val = random_corpus(1, 6, 120, 3)
@@ -53,8 +53,12 @@ def test_gradient_by_finite_differences(first, weights):
             assert gradient[index] == pytest.approx(slope, rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize("base", ["uniform", AdditiveUnigram(0.5)])
-@pytest.mark.parametrize("smoother", [KneserNeyLM, AbsoluteDiscountLM])
+@pytest.mark.parametrize(
+    *each_value(
+        smoother=[KneserNeyLM, AbsoluteDiscountLM],
+        base=["uniform", AdditiveUnigram(0.5)],
+    )
+)
 def test_no_discount_nearby_is_better(smoother, base):
     X, y = random_corpus(0, 12, 800, 2)
     X, X_val, y, y_val = X[:600], X[600:], y[:600], y[600:]
@@ -89,8 +93,7 @@ def test_the_fraction_is_the_end_of_the_samples_and_all_are_counted():
     np.testing.assert_array_equal(ours.predict_proba(X), given.predict_proba(X))
 
 
-@pytest.mark.parametrize("collapse", [False, True])
-@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize(*each_value(held=[False, True], collapse=[False, True]))
 def test_paths_and_windows_tune_alike(collapse, held):
     X, y = random_corpus(3, 9, 500, 3)
     dense = KneserNeyLM(discount="tuned", padding=-1)

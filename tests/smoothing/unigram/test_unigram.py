@@ -134,7 +134,10 @@ def test_additive_is_the_language_model_without_contexts():
     lm = AdditiveLM(0, delta=0.3, classes=np.arange(counts.size))
     lm.fit(np.zeros((y.size, 1)), y)
     model = AdditiveUnigram(0.3).from_counts(counts)
-    np.testing.assert_allclose(model.proba_, lm.predict_proba([[0]])[0], rtol=1e-13)
+    rows = [[0], [1]]
+    np.testing.assert_allclose(
+        model.predict_proba(rows), lm.predict_proba(rows), rtol=1e-13
+    )
     np.testing.assert_allclose(
         model.proba_, (counts + 0.3) / (counts + 0.3).sum(), rtol=1e-13
     )
