@@ -473,7 +473,9 @@ class NodeSolver:
                 fold_scores[:, lanes] = scores
                 n_iter, converged = max(n_iter, descent.n_iter), converged and met
                 first, solver = lanes.stop, descent.solver
-                yield descent.strip(features)
+                strip = descent.strip(features)
+                del descent  # its duals are freed before the weights are packed
+                yield strip
 
         if settings.threshold == 0:
             piece = whole(features, strips(), m, unit)

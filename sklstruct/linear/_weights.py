@@ -14,10 +14,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._checks import CheckedState, as_ids, check_length, check_pointers
+from .._parallel import row_blocks
 from . import _weights_fast as kernels
 from ._samples import Samples, is_sparse, narrow_indices
 
 LANES = 16  # outcomes are padded to a multiple
+
+# Features whose weights are compared at a time.
+_ROWS = 1 << 14
 
 # Starts are 32-bit, and lanes 16-bit.
 _MOST_CELLS = int(np.iinfo(np.uint32).max)
@@ -164,7 +168,9 @@ def packed(
         least = np.maximum(W.max(axis=0, initial=0), -W.min(axis=0, initial=0))
         least *= np.float32(threshold)
         least[m:] = np.inf  # padding
-        count += np.count_nonzero((W > least) | (W < -least), axis=1).astype(np.uint32)
+        for some in row_blocks(len(W), _ROWS):
+            is_kept = (W[some] > least) | (W[some] < -least)
+            count[some] += np.count_nonzero(is_kept, axis=1).astype(np.uint32)
         parts.append((W, first, least))
         first += m
     length = np.minimum(count + (count + 1) // 2, np.uint32(M))

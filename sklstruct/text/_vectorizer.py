@@ -480,4 +480,7 @@ def rows_of(
         columns.append(Columns(one.trie_, options, factor, found))
     shape = len(texts), sum(part.trie.n_columns for part in columns)
     arrays = side_by_side(columns, texts, one.n_jobs)
+    if fit:  # a classifier that is fitted to the rows needs the memory
+        for part in columns:
+            vars(part.trie).pop("tables", None)
     return _align_api_if_sparse(sp.csr_array(arrays, shape=shape))

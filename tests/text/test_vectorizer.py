@@ -5,6 +5,7 @@ import pickle
 import random
 import re
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -599,6 +600,27 @@ def test_columns_side_by_side_are_those_of_a_union(n_jobs, monkeypatch):
                 found = rows_of(other, as_texts(texts), fit, dtype)
                 assert found.dtype == dtype
                 check_equal(found, expected, rtol=rtol)
+
+
+def test_a_fit_leaves_the_rows_and_the_trie(monkeypatch):
+    """The tables are larger than the trie, and no fit of a classifier reads them."""
+    monkeypatch.setattr(_vectorizer, "_MOST_KEPT", 0)
+    texts = as_texts([" ".join(map(str, range(i, i + 9))) for i in range(9000)])
+    one = NgramVectorizer(ngram_range=(1, 2), min_df=2)
+    rows_of(clone(one), texts, fit=True)
+    tracemalloc.start()
+    try:
+        rows = rows_of(one, texts, fit=True)
+        gc.collect()
+        left = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    left -= sum(a.nbytes for a in (rows.data, rows.indices, rows.indptr))
+    trie = one.trie_
+    arrays = trie.parent, trie.symbol, trie.column, one.idf_
+    tables = sum(table.nbytes for table in trie.tables)
+    assert left - sum(a.nbytes for a in arrays) < tables
+    check_equal(one.transform(texts), rows, rtol=0)
 
 
 def test_unions_that_are_wrong_are_not_taken_apart():
