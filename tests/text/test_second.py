@@ -78,7 +78,7 @@ def test_it_learns_from_answers_of_classifiers_that_had_not_seen_the_text():
     other = model.estimator_.predict_proba(model.features_.transform(NEW))
     far = []
     for P in unseen, seen:
-        last = LinearClassifier(C=_second._C, random_state=seed)
+        last = LinearClassifier(C=_second._C, tol=0.1, random_state=seed)
         last.fit(columns(P), Y)
         scores, weights, _ = Reduced.of(*ScoreModel.of(last), 0.0)
         z = weights.scores(sp.csr_matrix(columns(other)))
