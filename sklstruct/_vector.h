@@ -28,9 +28,10 @@ enum { SKLSTRUCT_STRIDE = 16 };
 #if defined(__GNUC__) || defined(__clang__)
 /* Vectors of a fixed length, whatever the registers are. Without them the compiler adds
  * the running sums of a product one by one, or keeps them in memory, which takes two to
- * four times as long. */
+ * four times as long. The compiler also keeps vectors in memory that are longer than the
+ * registers of AVX2: a pass of the dual descent takes four to five times as long then.
+ */
 #define SKLSTRUCT_VECTORS
-typedef float sklstruct_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 typedef float sklstruct_v8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef float sklstruct_v4 __attribute__((vector_size(16), aligned(4), may_alias));
 #endif

@@ -665,6 +665,15 @@ def kept_addresses():
         yield "docs/development.rst", 0, f"{owner} stores no address: take it away"
 
 
+def short_vectors():
+    """A vector is not longer than a register of AVX2: GCC keeps others in memory."""
+    for path in sorted(PACKAGE.rglob("*.h")):
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            found = re.search(r"vector_size\((\d+)\)", line)
+            if found and int(found[1]) > 32:
+                yield path.relative_to(ROOT).as_posix(), number, line.strip()
+
+
 RULES = [
     layers,
     wings,
@@ -686,6 +695,7 @@ RULES = [
     plain_words,
     values_in_examples,
     kept_addresses,
+    short_vectors,
 ]
 
 

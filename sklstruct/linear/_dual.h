@@ -51,26 +51,26 @@ static inline void sklstruct_prefetch_run(ptrdiff_t n, const void *start)
 #define SKLSTRUCT_INLINE static inline
 #endif
 
-/* z += sum_k x[k] W[index[k]] for `vectors` times 16 lanes from i on, which stay in
+/* z += sum_k x[k] W[index[k]] for `vectors` times 8 lanes from i on, which stay in
  * registers for the whole row. Two running sums for each lane, because an addition waits
  * for the one before. */
 #define SKLSTRUCT_ROW(k) (W + (index ? index[k] : (k)) * M + i)
 #define SKLSTRUCT_SUM_ROWS(vectors)                                                 \
     {                                                                               \
-        sklstruct_v16 *out = (sklstruct_v16 *)(z + i), sum[vectors];                \
-        sklstruct_v16 more[vectors] = {{0}};                                        \
+        sklstruct_v8 *out = (sklstruct_v8 *)(z + i), sum[vectors];                \
+        sklstruct_v8 more[vectors] = {{0}};                                        \
         for (j = 0; j < vectors; j++)                                               \
             sum[j] = out[j];                                                        \
         for (k = 0; k + 2 <= n; k += 2) {                                           \
-            const sklstruct_v16 *w = (const sklstruct_v16 *)SKLSTRUCT_ROW(k);       \
-            const sklstruct_v16 *v = (const sklstruct_v16 *)SKLSTRUCT_ROW(k + 1);   \
+            const sklstruct_v8 *w = (const sklstruct_v8 *)SKLSTRUCT_ROW(k);       \
+            const sklstruct_v8 *v = (const sklstruct_v8 *)SKLSTRUCT_ROW(k + 1);   \
             for (j = 0; j < vectors; j++) {                                         \
                 sum[j] += x[k] * w[j];                                              \
                 more[j] += x[k + 1] * v[j];                                         \
             }                                                                       \
         }                                                                           \
         if (k < n) {                                                                \
-            const sklstruct_v16 *w = (const sklstruct_v16 *)SKLSTRUCT_ROW(k);       \
+            const sklstruct_v8 *w = (const sklstruct_v8 *)SKLSTRUCT_ROW(k);       \
             for (j = 0; j < vectors; j++)                                           \
                 sum[j] += x[k] * w[j];                                              \
         }                                                                           \
@@ -81,11 +81,11 @@ static inline void sklstruct_prefetch_run(ptrdiff_t n, const void *start)
  * are apart, and would read the step again for each k: vectors keep it in registers. */
 #define SKLSTRUCT_ADD_ROWS(vectors)                                                 \
     {                                                                               \
-        sklstruct_v16 move[vectors];                                                \
+        sklstruct_v8 move[vectors];                                                \
         for (j = 0; j < vectors; j++)                                               \
-            move[j] = ((const sklstruct_v16 *)(step + i))[j];                       \
+            move[j] = ((const sklstruct_v8 *)(step + i))[j];                       \
         for (k = 0; k < n; k++) {                                                   \
-            sklstruct_v16 *w = (sklstruct_v16 *)SKLSTRUCT_ROW(k);                   \
+            sklstruct_v8 *w = (sklstruct_v8 *)SKLSTRUCT_ROW(k);                   \
             for (j = 0; j < vectors; j++)                                           \
                 w[j] += x[k] * move[j];                                             \
         }                                                                           \
@@ -104,14 +104,10 @@ SKLSTRUCT_WIDE static void sklstruct_scores(
         return;
     }
 #ifdef SKLSTRUCT_VECTORS
-    for (; i + 64 <= M; i += 64)
+    for (; i + 32 <= M; i += 32)
         SKLSTRUCT_SUM_ROWS(4)
-    if (M - i >= 32) {
-        SKLSTRUCT_SUM_ROWS(2)
-        i += 32;
-    }
     if (i < M)
-        SKLSTRUCT_SUM_ROWS(1)
+        SKLSTRUCT_SUM_ROWS(2)
 #else
     for (k = 0; k < n; k++)
         for (j = 0; j < M; j++)
@@ -131,14 +127,10 @@ SKLSTRUCT_INLINE void sklstruct_spread(
         return;
     }
 #ifdef SKLSTRUCT_VECTORS
-    for (; i + 64 <= M; i += 64)
+    for (; i + 32 <= M; i += 32)
         SKLSTRUCT_ADD_ROWS(4)
-    if (M - i >= 32) {
-        SKLSTRUCT_ADD_ROWS(2)
-        i += 32;
-    }
     if (i < M)
-        SKLSTRUCT_ADD_ROWS(1)
+        SKLSTRUCT_ADD_ROWS(2)
 #else
     for (k = 0; k < n; k++)
         for (j = 0; j < M; j++)

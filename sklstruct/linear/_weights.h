@@ -175,11 +175,16 @@ SKLSTRUCT_WIDE static void sklstruct_add_up(
         z[lane[i]] += factor[i] * weight[i];
     for (i = 0; i < M; i += 16) {
 #ifdef SKLSTRUCT_VECTORS
-        sklstruct_v16 sum = *(sklstruct_v16 *)(z + i);
-        for (r = 0; r < hits->n_full; r++)
-            sum += hits->value[hits->full[r]] *
-                   *(const sklstruct_v16 *)(hits->cell[hits->full[r]] + i);
-        *(sklstruct_v16 *)(z + i) = sum;
+        sklstruct_v8 *out = (sklstruct_v8 *)(z + i), low = out[0], high = out[1];
+        for (r = 0; r < hits->n_full; r++) {
+            float value = hits->value[hits->full[r]];
+            const sklstruct_v8 *w =
+                (const sklstruct_v8 *)(hits->cell[hits->full[r]] + i);
+            low += value * w[0];
+            high += value * w[1];
+        }
+        out[0] = low;
+        out[1] = high;
 #else
         for (r = 0; r < hits->n_full; r++)
             for (j = 0; j < 16; j++)

@@ -18,10 +18,14 @@ SKLSTRUCT_WIDE static void sklstruct_sixteen_products(
 {
     ptrdiff_t j;
 #ifdef SKLSTRUCT_VECTORS
-    sklstruct_v16 sum = {0};
-    for (j = 0; j < n; j++)
-        sum += *(const sklstruct_v16 *)(block + j * SKLSTRUCT_ROWS) * x[j];
-    *(sklstruct_v16 *)out = sum;
+    sklstruct_v8 *sum = (sklstruct_v8 *)out, low = {0}, high = {0};
+    for (j = 0; j < n; j++) {
+        const sklstruct_v8 *row = (const sklstruct_v8 *)(block + j * SKLSTRUCT_ROWS);
+        low += row[0] * x[j];
+        high += row[1] * x[j];
+    }
+    sum[0] = low;
+    sum[1] = high;
 #else
     ptrdiff_t s;
     for (s = 0; s < SKLSTRUCT_ROWS; s++)
