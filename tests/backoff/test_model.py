@@ -1,5 +1,6 @@
 """BackoffModel against the definition, computed by brute force in plain Python."""
 
+import math
 import pickle
 import sys
 
@@ -110,7 +111,8 @@ class Toy:
         return self.pairs[context, y] + total, len(context)
 
 
-SEEDS = range(8)
+# Each depth from 1 to 4, twice with a class of probability 0.
+SEEDS = range(4)
 
 
 @pytest.fixture(params=SEEDS)
@@ -172,15 +174,15 @@ def test_rows_are_log_proba_and_sum_to_one(toy):
     np.testing.assert_array_equal(toy.model.rows(nodes[7:8])[0], rows[7])
 
 
-@pytest.mark.parametrize("k", [1, 2, 5, 7])
-def test_best_is_the_sorted_row(toy, k):
+def test_best_is_the_sorted_row(toy):
     nodes = np.arange(toy.model.n_nodes)
     rows = toy.model.rows(nodes)
-    classes, values = toy.model.best(nodes, k)
-    for row, got, value in zip(rows, classes, values):
-        want = np.lexsort([np.arange(toy.V), -row])[:k]
-        assert got.tolist() == want.tolist()
-        np.testing.assert_array_equal(value, row[want])
+    for k in (1, 2, 5, 7):
+        classes, values = toy.model.best(nodes, k)
+        for row, got, value in zip(rows, classes, values):
+            want = np.lexsort([np.arange(toy.V), -row])[:k]
+            assert got.tolist() == want.tolist()
+            np.testing.assert_array_equal(value, row[want])
 
 
 def test_best_breaks_ties_by_class_id():
@@ -264,6 +266,36 @@ def test_row_sums_and_check_normalized(toy):
     with pytest.raises(ValueError, match=f"node {node} .*deviation"):
         broken.check_normalized([node], tol=0)
     assert broken.check_normalized([0]) < 1e-12
+
+
+def test_row_sums_do_not_lose_digits():
+    """A large back-off weight multiplies what many pairs leave of their parent's sum."""
+    rng = np.random.RandomState(0)
+    n = 20_000
+    root = np.log(rng.dirichlet(np.ones(n)))
+    own = np.log(0.5 * rng.dirichlet(np.ones(n - 1)))
+    log_backoff = np.log(0.5) - root[-1]
+    model = make_model(
+        [-1, 0], [-1, 0], [0, n, 2 * n - 1], [*range(n), *range(n - 1)],
+        [*root, *own], [0.0, log_backoff],
+    )  # fmt: skip
+    left = math.fsum(np.exp(root)) - math.fsum(np.exp(root[:-1]))
+    expected = math.fsum(np.exp(own)) + np.exp(log_backoff) * left
+    rounding = np.finfo(float).eps * np.exp(log_backoff)
+    assert abs(model.row_sums[1] - expected) < 2 * rounding
+
+
+def test_groups_whose_classes_all_have_pairs_are_not_negative():
+    """What the pairs leave of such a group is a rounding error, maybe below 0."""
+    group = np.array([0, 0, 0, 1])
+    for seed in range(20):
+        root = np.random.RandomState(seed).dirichlet(np.ones(4))
+        pairs = {((), y): np.log(p) for y, p in enumerate(root)}
+        pairs.update({((0,), y): -np.inf for y in range(3)})
+        model, _ = build({(), (0,)}, pairs, {(0,): -np.log(root[3])}, 4)
+        found = model.group_proba([1], group)[0]
+        assert (found >= 0).all()
+        np.testing.assert_allclose(found, [0, 1], atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -388,7 +420,7 @@ def closed_model(seed):
     )
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_cursor_is_locate_on_the_whole_history(seed):
     """Class ids in, where neither class nor symbol ids are those of the other."""
     model = closed_model(seed)
@@ -522,9 +554,8 @@ def test_inputs_of_other_types(toy):
 # ---------------------------------------------------------- over a ContextTree
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_over_a_counted_tree(seed):
-    rng = np.random.RandomState(seed)
+def test_over_a_counted_tree():
+    rng = np.random.RandomState(0)
     tokens = rng.randint(-1, 4, size=150).astype(np.int32)
     at = np.flatnonzero(tokens >= 0)
     histories = Histories.from_tokens(tokens, at, 4)
@@ -640,8 +671,13 @@ def test_single_random_corruptions_never_crash():
     assert refused > 100
 
 
-@pytest.mark.parametrize("name", list(arrays()))
-@pytest.mark.parametrize("how", ["short", "2d", "strings", "empty"])
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        *((name, how) for how in ("short", "strings") for name in arrays()),
+        *((name, how) for how in ("2d", "empty") for name in ("target", "log_prob")),
+    ],
+)
 def test_arrays_of_wrong_shape_or_type(name, how):
     a = arrays()
     a[name] = {
@@ -713,7 +749,7 @@ def test_bad_queries(case):
         query(Toy(1).model)
 
 
-@pytest.mark.parametrize("outside", [1.0, -1e-9, 2.0, np.nan, np.inf])
+@pytest.mark.parametrize("outside", [1.0, -1e-9, np.nan])
 def test_numbers_outside_of_the_unit_interval_draw_nothing(outside):
     model, _ = build({()}, {((), 0): np.log(0.5), ((), 1): np.log(0.5)}, {}, 2)
     assert model.draw([0, 0, 0], [0.0, 0.499, 0.999]).tolist() == [0, 0, 1]

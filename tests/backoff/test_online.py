@@ -37,6 +37,7 @@ COUNT_MODELS = [
     if hasattr(model, "partial_fit")
 ]
 ids = [repr(m) for m in COUNT_MODELS]
+MARKS = ("start", "end", "unknown")
 
 
 def draw(seed, n=300, strings=True):
@@ -159,9 +160,12 @@ TEXT = [
 
 
 @pytest.mark.filterwarnings("ignore:.*counts of counts")
-@pytest.mark.parametrize("model", COUNT_MODELS, ids=ids)
 @pytest.mark.parametrize(
-    "marks", [{}, {"start": None}, {"end": None}, {"unknown": None}]
+    ("model", "marks"),
+    [
+        *((model, {}) for model in COUNT_MODELS),
+        *((KneserNeyLM(discount=0.6), {mark: None}) for mark in MARKS),
+    ],
 )
 def test_batches_of_sentences_are_the_whole(model, marks, tmp_path):
     path = tmp_path / "text"

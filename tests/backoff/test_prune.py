@@ -106,14 +106,13 @@ class Reference:
         return {(h, y): p for h, row in rows.items() for y, p in row.items()}
 
 
-@pytest.mark.parametrize("estimator", [WittenBellLM(), KneserNeyLM()], ids=repr)
 @pytest.mark.parametrize(
-    "method, threshold",
+    "method, threshold, estimator",
     [
-        ("entropy", 1e-4),
-        ("entropy", 1e-2),
-        ("weighted_difference", 1e-3),
-        ("weighted_difference", 5e-3),
+        ("entropy", 1e-4, WittenBellLM()),
+        ("entropy", 1e-2, KneserNeyLM()),
+        ("weighted_difference", 1e-3, KneserNeyLM()),
+        ("weighted_difference", 5e-3, WittenBellLM()),
     ],
 )
 def test_equals_the_definition(method, threshold, estimator):
@@ -128,7 +127,7 @@ def test_equals_the_definition(method, threshold, estimator):
     assert pruned.check_normalized() < 1e-12
 
 
-@pytest.mark.parametrize("threshold", [1e-4, 1e-3, 1e-2])
+@pytest.mark.parametrize("threshold", [1e-4, 1e-2])
 def test_equals_kaldingram(threshold, tmp_path):
     oracle = pytest.importorskip("kaldingram.prune")
     # Without a start mark: kaldingram takes <s> itself for a word of probability 0.
@@ -174,7 +173,7 @@ def test_counts_give_the_frequency_of_contexts():
     assert pruned != prune(model, 1e-3)
 
 
-@pytest.mark.parametrize("threshold", [0, 1, 3, [0, 2], [1, 1, 5]])
+@pytest.mark.parametrize("threshold", [1, [0, 2], [1, 1, 5]])
 def test_count_cut_offs(threshold):
     X, y = random_corpus(0, 8, 500, 3)
     estimator = WittenBellLM(padding=-1)
@@ -199,22 +198,19 @@ def test_count_cut_offs(threshold):
 
 
 @pytest.mark.parametrize(
-    "estimator",
+    ("estimator", "method"),
     [
-        WittenBellLM(),
-        WittenBellLM(interpolate=False),
-        KneserNeyLM(),
-        KneserNeyLM(discount="tuned"),
-        AbsoluteDiscountLM(interpolate=False),
-        AdditiveLM(),
-        StructuredLogLinearLM(),
+        (WittenBellLM(), "entropy"),
+        (WittenBellLM(interpolate=False), "weighted_difference"),
+        (KneserNeyLM(), "count"),
+        (KneserNeyLM(discount="tuned"), "entropy"),
+        (AbsoluteDiscountLM(interpolate=False), "count"),
+        # Its pairs have a negative weighted difference: it backs off to more.
+        (AdditiveLM(), "entropy"),
+        (StructuredLogLinearLM(), "weighted_difference"),
     ],
-    ids=repr,
 )
-@pytest.mark.parametrize("method", ["entropy", "weighted_difference", "count"])
 def test_any_model_stays_normalised_and_a_cursor_walks_it(estimator, method, tmp_path):
-    if isinstance(estimator, AdditiveLM) and method == "weighted_difference":
-        pytest.skip("backs off to more than it has: every pair has a negative cost")
     thresholds = (1, 4) if method == "count" else (1e-5, 1e-3)
     sizes, whole = [], LanguageModel(estimator, max_depth=3)
     counted = whole.count(random_text(2))
@@ -364,8 +360,9 @@ def off(model, seed, factor):
     return BackoffModel(model.pairs, log_prob, log_backoff, model.labels)
 
 
-@pytest.mark.parametrize("to", [None, "all", 60])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("seed", "to"), [(0, None), (1, None), (2, "all"), (3, "all"), (0, 60), (2, 60)]
+)
 def test_rows_that_do_not_sum_to_one_are_divided_by_their_sums(seed, to):
     model = off(fitted(seed=seed, max_depth=3), seed, 0.5)
     assert model.check_normalized(tol=np.inf) > 0.1

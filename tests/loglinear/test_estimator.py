@@ -479,9 +479,17 @@ def test_collapse_warns_where_it_changes_the_model(penalty):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize(
-    "params", [{"lam": 1e50}, {"alpha": 1e-200}, {"depth_weight": 1e16}]
+    ("penalty", "params"),
+    [
+        *((penalty, {"lam": 1e50}) for penalty in PENALTIES),
+        ("elastic_net", {"alpha": 1e-200}),
+        ("tree_l2", {"alpha": 1e-200}),
+        ("tree_linf", {"alpha": 1e-200}),
+        ("elastic_net", {"depth_weight": 1e16}),
+        ("tree_l2", {"depth_weight": 1e16}),
+        ("tree_linf", {"depth_weight": 1e16}),
+    ],
 )
 def test_extreme_weights_stay_finite(penalty, params):
     w = corpus()

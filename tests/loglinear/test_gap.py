@@ -50,9 +50,14 @@ def solved(penalty, problem, tol=1e-7):
     return loss, bound, solver.solve(Job(loss, bound), np.zeros(problem.n_pairs))
 
 
-@named
-@positive
-@pytest.mark.parametrize("m", [0, 2, 3])
+@pytest.mark.parametrize(
+    ("penalty", "positive", "m"),
+    [
+        *((p, positive, 3) for p in NAMED for positive in (True, False)),
+        (BY_DEPTH, True, 0),
+        (BY_DEPTH, False, 2),
+    ],
+)
 def test_gap_is_at_least_the_distance_to_the_minimum(penalty, positive, m):
     problem = make_problem(m, positive=positive, depth_weight=1.3)
     loss, bound, result = solved(penalty, problem)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from _cases import all_pairs
 from _loglinear import loglinear
 from _toy_problems import N_CLASSES, make_problem
 from scipy.optimize import minimize
@@ -94,10 +95,10 @@ def test_root_problem_is_the_optimum_of_the_unigrams(penalty, positive):
     assert mine == pytest.approx(found, rel=1e-7)
 
 
-@penalties
-@signs
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("penalised_root", [True, False])
+@pytest.mark.parametrize(
+    *all_pairs(penalty=SPARSE, positive=[True, False], penalised_root=[True, False])
+)
+@pytest.mark.parametrize("seed", range(2))
 def test_everything_below_the_root_is_zero_from_lam_max_on(
     penalty, positive, seed, penalised_root
 ):
@@ -152,9 +153,13 @@ def test_subtree_bound_holds_for_random_subtrees(coupling):
 
 
 @pytest.mark.parametrize(
-    "penalty", [L1(), ElasticNet(), TreeL2(), TreeLinf()], ids=repr
+    ("penalty", "lam"),
+    [
+        *((penalty, 3.0) for penalty in (L1(), ElasticNet(), TreeL2(), TreeLinf())),
+        (L1(), 1.0),
+        (TreeL2(), 8.0),
+    ],
 )
-@pytest.mark.parametrize("lam", [1.0, 3.0, 8.0])
 def test_pairs_that_their_counts_hold_at_zero(penalty, lam):
     """The problem of the others has the loss, the optimum and the samples of all."""
     unit = make_problem(3, lam=1.0, n=200)

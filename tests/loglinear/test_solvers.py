@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from _cases import all_pairs
 from _loglinear import loglinear
 from _toy_problems import (
     N_CLASSES,
@@ -108,6 +109,7 @@ BY_DEPTH = ElasticNet(
 )
 TABLE = [*(kind() for kind in PENALTIES.values()), BY_DEPTH, ContextL2()]
 penalties = pytest.mark.parametrize("penalty", TABLE, ids=repr)
+COLLAPSIBLE = [p for p in TABLE if p.collapsible and p is not BY_DEPTH]
 IN_TREE_METRIC = [p for p in TABLE if TreeMetricSolver().fits(p, True)]
 in_tree_metric = pytest.mark.parametrize("penalty", IN_TREE_METRIC, ids=repr)
 # The others choose one of these.
@@ -145,9 +147,7 @@ def test_value_is_the_definition(penalty, positive):
     assert penalty.bind(problem).value(w) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    "penalty", [p for p in TABLE if p.collapsible and p is not BY_DEPTH], ids=repr
-)
+@pytest.mark.parametrize("penalty", COLLAPSIBLE, ids=repr)
 def test_collapsed_value_equals_that_of_the_trie(penalty):
     problem = make_problem(5, seed=2, collapse=True)
     w = weights_for(problem, 3)
@@ -156,13 +156,17 @@ def test_collapsed_value_equals_that_of_the_trie(penalty):
     assert penalty.bind(problem).value(w) == pytest.approx(expected, rel=1e-12)
 
 
-@penalties
-@pytest.mark.parametrize("positive", [True, False])
-@pytest.mark.parametrize("metric", ["one", "any"])
+@pytest.mark.parametrize(
+    ("penalty", "positive", "metric"),
+    [
+        # The others are exact in one metric value a class only.
+        (p, positive, "any" if issubclass(p.bound, ProximalPenalty) else "one")
+        for p in TABLE
+        for positive in (True, False)
+    ],
+)
 def test_prox_is_a_minimiser(penalty, positive, metric):
     # Against random perturbations, at every scale.
-    if metric == "any" and not issubclass(penalty.bound, ProximalPenalty):
-        pytest.skip("exact in one metric value a class only")
     problem = make_problem(positive=positive)
     bound = penalty.bind(problem)
     rng = np.random.default_rng(0)
@@ -205,9 +209,14 @@ def test_threads_and_cuts_do_not_matter(penalty, name, monkeypatch):
 # ---------------------------------------------------------------------- solvers
 
 
-@penalties
-@pytest.mark.parametrize("positive", [True, False])
-@pytest.mark.parametrize("m", [0, 1, 3])
+@pytest.mark.parametrize(
+    ("penalty", "positive", "m"),
+    [
+        *((p, positive, 3) for p in TABLE for positive in (True, False)),
+        *((L1(), True, m) for m in (0, 1)),
+        *((TreeL2(), False, m) for m in (0, 1)),
+    ],
+)
 def test_solvers_reach_the_same_optimum(penalty, m, positive):
     problem = make_problem(m, positive=positive, depth_weight=1.0)
     results = []
@@ -281,8 +290,13 @@ def test_huge_penalty_gives_zero_and_no_penalty_stays_finite(penalty):
     assert np.isfinite(r.objective) and np.isfinite(r.w).all()
 
 
-@pytest.mark.parametrize("penalty, solver", ALL_FIT)
-@pytest.mark.parametrize("max_iter", [1, 2, 7])
+@pytest.mark.parametrize(
+    ("penalty", "solver", "max_iter"),
+    [
+        *(pytest.param(*fit.values, 7, id=fit.id) for fit in ALL_FIT),
+        *((L1(), name, max_iter) for name in METHODS for max_iter in (1, 2)),
+    ],
+)
 def test_what_is_reported_is_what_is_returned(penalty, solver, max_iter):
     seen = []
     solver = SOLVERS[solver](tol=0.0, max_iter=max_iter)
@@ -297,14 +311,14 @@ def test_what_is_reported_is_what_is_returned(penalty, solver, max_iter):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
-    "m, solver",
-    [(5, "auto"), (20, "auto"), (50, "auto"), (20, "diagonal"), (20, "fista")],
+    *all_pairs(
+        penalty=[kind() for kind in PENALTIES.values()],
+        lam=[0.5, 10.0],
+        m_and_solver=[(20, "auto"), (50, "auto"), (20, "diagonal"), (20, "fista")],
+    )
 )
-@pytest.mark.parametrize("lam", [0.5, 10.0])
-@pytest.mark.parametrize(
-    "penalty", [p for p in TABLE[:-1] if p is not BY_DEPTH], ids=repr
-)
-def test_never_above_the_start_and_the_best_point_is_kept(penalty, lam, m, solver):
+def test_never_above_the_start_and_the_best_point_is_kept(penalty, lam, m_and_solver):
+    m, solver = m_and_solver
     # On long random paths momentum and smoothing lead far above the start.
     text = np.random.default_rng(0).integers(0, 2, 200)
     windows = np.lib.stride_tricks.sliding_window_view(text, m + 1)
@@ -333,12 +347,18 @@ def test_callback_stops_a_solver(solver):
     assert r.objective == r.history[-1]
 
 
-@pytest.mark.parametrize("collapse", [False, True])
-@pytest.mark.parametrize("m, alpha", [(0, 1.0), (1, 1.0), (3, 0.7), (3, 1.2), (5, 1.0)])
-@in_tree_metric
-def test_the_tree_metric_reaches_the_optimum(penalty, m, alpha, collapse):
-    if collapse and (penalty is BY_DEPTH or not penalty.collapsible):
-        pytest.skip("cannot be fitted on a collapsed tree")
+@pytest.mark.parametrize(
+    ("penalty", "collapse", "m", "alpha"),
+    [
+        *((p, False, 3, alpha) for p in IN_TREE_METRIC for alpha in (0.7, 1.2)),
+        *((L1(), False, m, 1.0) for m in (0, 1, 5)),
+        *((TreeL2(), False, m, 1.0) for m in (0, 1, 5)),
+        # Only penalties that are one number a level fit a collapsed tree.
+        *((p, True, 3, 0.7) for p in COLLAPSIBLE if p in IN_TREE_METRIC),
+        (L1(), True, 5, 1.0),
+    ],
+)
+def test_the_tree_metric_reaches_the_optimum(penalty, collapse, m, alpha):
     pairs, count, *_ = make_pairs(m, m, collapse)
     depths = np.arange(m + 1.0)
     problem = Problem(pairs, count, alpha**depths, 0.4 * 1.3**depths)
