@@ -85,6 +85,7 @@ def vectorizer_of(
             sublinear_tf=True,
             n_jobs=n_jobs,
         )
+        parts[name]._dtype = "float32"
     return joined(parts)
 
 

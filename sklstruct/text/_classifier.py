@@ -520,7 +520,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
             raise ValueError(f"text must be one string, got {type(text).__name__}")
         k = check_count("k", k, 1)
         check_is_fitted(self, "estimator_")
-        row = sp.csr_matrix(rows_of(self.features_, as_texts([text])))
+        row = sp.csr_matrix(self.features_.transform([text]))
         n = row.nnz
         # The row itself, and then without its first entry, its second entry, ...
         keep = ~np.eye(n + 1, n, k=-1, dtype=bool)

@@ -77,6 +77,7 @@ def _put_vectorizer(i: int, one: NgramVectorizer, arrays: dict) -> dict[str, Any
         arrays[f"n_with{i}"] = _narrow(np.rint(n_with))
     header = {
         "parameters": _plain(one.get_params()),
+        "dtype": one._dtype,
         "n_texts": one.n_texts_,
         "n_columns": trie.n_columns,
     }
@@ -94,6 +95,7 @@ def _put_vectorizer(i: int, one: NgramVectorizer, arrays: dict) -> dict[str, Any
 def _vectorizer(i: int, header: dict[str, Any], arrays: dict) -> NgramVectorizer:
     one = NgramVectorizer(**_restored(header["parameters"]))
     one._validate_params()
+    one._dtype = "float32" if header["dtype"] == "float32" else "float64"
     words, n_columns = None, int(header["n_columns"])
     if one.analyzer == "word":
         ends = np.append(0, np.cumsum(arrays[f"lengths{i}"], dtype=np.int64))

@@ -187,6 +187,10 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         "n_jobs": [numbers.Integral, None],
     }
 
+    # Of the values, which are computed in float64. `TextClassifier` sets "float32" for
+    # its vectorizers: the values take half of the memory, and its models are float32.
+    _dtype = "float64"
+
     def __init__(
         self,
         *,
@@ -261,7 +265,7 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         ValueError
             As `fit`.
         """
-        return rows_of(self, as_texts(X), fit=True, dtype=np.float64)
+        return rows_of(self, as_texts(X), fit=True)
 
     def transform(self, X: Any) -> Any:
         """Rows of texts.
@@ -284,7 +288,7 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
             If X is one string, or holds something else than strings.
         """
         check_is_fitted(self)
-        return rows_of(self, as_texts(X), dtype=np.float64)
+        return rows_of(self, as_texts(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """N-grams of the columns.
@@ -463,20 +467,15 @@ def equal_parts(features: Any) -> dict[str, NgramVectorizer]:
     return {name: one for name, (one, _) in parts.items()}
 
 
-def rows_of(
-    features: Any, texts: Texts, fit: bool = False, dtype: Any = np.float32
-) -> Any:
-    """The rows of texts, from which the vectorizer learns first if `fit`.
-
-    dtype: of the values of our vectorizers, which are computed in float64.
-    """
+def rows_of(features: Any, texts: Texts, fit: bool = False) -> Any:
+    """The rows of texts, from which the vectorizer learns first if `fit`."""
     parts = parts_of(features)
     if not parts:
         return (features.fit_transform if fit else features.transform)(list(texts))
     columns = []
     for one, factor in parts.values():
         found: Any = one._fit(texts, keep=True) if fit else None
-        options = one.row_options(dtype)
+        options = one.row_options(one._dtype)
         columns.append(Columns(one.trie_, options, factor, found))
     shape = len(texts), sum(part.trie.n_columns for part in columns)
     arrays = side_by_side(columns, texts, one.n_jobs)

@@ -17,7 +17,6 @@ from sklstruct.loglinear import StructuredLogLinearLMCV
 from sklstruct.smoothing import WittenBellLM
 from sklstruct.symbols import Labels, TextFile
 
-
 FAMILIES = sorted(
     {kind for kind in public_estimators() if issubclass(kind, BackoffClassifier)},
     key=lambda kind: kind.__name__,

@@ -269,7 +269,7 @@ def test_row_sums_and_check_normalized(toy):
 
 
 def test_row_sums_do_not_lose_digits():
-    """A large back-off weight multiplies what many pairs leave of their parent's sum."""
+    """A large back-off weight multiplies what many pairs leave of the parent's sum."""
     rng = np.random.RandomState(0)
     n = 20_000
     root = np.log(rng.dirichlet(np.ones(n)))

@@ -213,7 +213,9 @@ def test_values_of_large_counts(analyzer):
 def test_values_of_float32_are_the_rounded_ones():
     given = {"ngram_range": (1, 2), "sublinear_tf": True}
     exact = NgramVectorizer(**given).fit_transform(TEXTS)
-    found = rows_of(NgramVectorizer(**given), as_texts(TEXTS), fit=True)
+    vectorizer = NgramVectorizer(**given)
+    vectorizer._dtype = "float32"
+    found = vectorizer.fit_transform(TEXTS)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found.toarray(), exact.toarray(), rtol=2e-7)
 
@@ -596,8 +598,10 @@ def test_columns_side_by_side_are_those_of_a_union(n_jobs, monkeypatch):
         monkeypatch.setattr(_vectorizer, "_MOST_KEPT", most)
         other = clone(union)
         for fit in (True, False):
-            for dtype, rtol in ((np.float64, 0), (np.float32, 2e-7)):
-                found = rows_of(other, as_texts(texts), fit, dtype)
+            for dtype, rtol in (("float64", 0), ("float32", 2e-7)):
+                for _, one in other.transformer_list:
+                    one._dtype = dtype
+                found = rows_of(other, as_texts(texts), fit=fit)
                 assert found.dtype == dtype
                 check_equal(found, expected, rtol=rtol)
 
