@@ -54,9 +54,11 @@ def shared_parameters(operator: T) -> T:
 
 
 def _all_finite(x: NDArray) -> bool:
-    # The sum is faster than isfinite on every entry; it may overflow.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(x.sum())) or bool(np.isfinite(x).all())
+    if x.size > 1 << 13:  # the sum is faster for long arrays; it may overflow
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(x.sum()):
+                return True
+    return bool(np.isfinite(x).all())
 
 
 def check_vector(

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import INT32_MAX, as_ids, check_ids, strings_as_objects
+from .._checks import INT32_MAX, as_ids, strings_as_objects
 from .._parallel import row_blocks
-from ._strings_fast import StringTable
+from ._strings_fast import StringTable, decode_strings
 
 Packed = tuple[np.ndarray, np.ndarray]
 
@@ -67,23 +67,13 @@ def unpack_strings(name: str, packed: Packed, errors: str = "strict") -> np.ndar
     """The strings as an array of objects, or a ValueError that says what is wrong."""
     data = as_ids(name, packed[0], 1, np.uint8)
     ends = as_ids(f"the ends of {name}", packed[1], 1, np.int64)
-    check_ids(f"the ends of {name}", ends, 0, data.size + 1, "place in the text")
-    text = data.tobytes().decode("utf-8", errors)
-    if len(text) < data.size:
-        # From places of bytes to places of characters: the first bytes of these.
-        first = np.append((data & 0xC0) != 0x80, True)
-        if not first[ends].all():
-            raise ValueError(f"the ends of {name} are not those of characters")
-        ends = np.concatenate([[0], np.cumsum(first)])[ends]
-    stop = ends.tolist()
-    out = np.empty(ends.size, dtype=object)
-    out[:] = [text[a:b] for a, b in zip([0, *stop], stop)]
-    return out
-
-
-def string_list(strings: Packed) -> list[str]:
-    """The strings of a text, which may hold surrogates."""
-    return unpack_strings("words", strings, "surrogatepass").tolist()
+    try:
+        return object_array(decode_strings(data, ends, errors))
+    except ValueError as exc:
+        raise ValueError(
+            f"the ends of {name} are not those of characters, or the text is not "
+            f"UTF-8: {exc}"
+        ) from exc
 
 
 def label_array(values: Any) -> np.ndarray:

@@ -16,10 +16,9 @@ from ._encoding import (
     is_missing,
     label_array,
     object_array,
-    string_list,
 )
 from ._strings import Strings
-from ._strings_fast import StringTable
+from ._strings_fast import StringTable, decode_strings
 from ._text import ANALYZERS, Analyzer, plain_list
 from ._text_file import TextFile
 
@@ -321,7 +320,7 @@ class Labels:
         """(n_words,) int32: the tokens of words; `unknown` for unknown ones."""
         if self.strings is not None and not isinstance(words, list):
             return self.strings.table.packed_ids(*words, unknown)
-        words = words if isinstance(words, list) else string_list(words)
+        words = words if isinstance(words, list) else decode_strings(*words)
         return code_ids(self.token_code, words, unknown)
 
     # --------------------------------------------------------------- encoding

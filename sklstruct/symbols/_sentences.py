@@ -198,7 +198,7 @@ class VocabularyRules(NamedTuple):
             )
         symbols = classes
         if self.start is not None:
-            symbols = object_array([*classes, self.start])
+            symbols = np.append(classes, object_array([self.start]))
         return Labels(
             classes, symbols, start=self.start, end=self.end, unknown=self.unknown,
             analyzer=self.analyzer,

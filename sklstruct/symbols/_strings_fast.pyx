@@ -22,6 +22,26 @@ cdef enum:
     BAD_SLOT = 3
 
 
+def decode_strings(
+    const uint8_t[::1] text, const int64_t[::1] ends, str errors="surrogatepass"
+):
+    """List of the strings of a text that is not checked; ValueError if it is wrong."""
+    cdef bytes how = errors.encode()
+    cdef const char *base = NULL
+    cdef int64_t start = 0, end
+    cdef Py_ssize_t i
+    out = []
+    if text.shape[0]:
+        base = <const char*> &text[0]
+    for i in range(ends.shape[0]):
+        end = ends[i]
+        if not start <= end <= text.shape[0]:
+            raise ValueError(f"string {i} ends at {end}, and begins at {start}")
+        out.append(PyUnicode_DecodeUTF8(base + start, end - start, how))
+        start = end
+    return out
+
+
 cdef class StringTable:
     """An immutable mapping from distinct strings to 0, 1, 2, ...
 
@@ -193,9 +213,9 @@ cdef class StringTable:
         """List of the strings with some numbers, of all by default."""
         cdef Py_ssize_t i
         cdef int64_t start
-        out = []
         if numbers is None:
-            numbers = range(self.words.n)
+            return decode_strings(self.text, self.ends)
+        out = []
         for i in numbers:
             if not 0 <= i < self.words.n:
                 raise IndexError(f"{i} is not the number of a string")

@@ -21,7 +21,8 @@ import numpy as np
 from .._checks import INT32_MAX
 from .._warnings import warn
 from . import _text_fast as _fast
-from ._encoding import Packed, object_array, string_list
+from ._encoding import Packed, object_array
+from ._strings_fast import decode_strings
 
 # Tokens of a text in one array, with the marks around its sentences, of which there may
 # be three times as many: their positions are 32-bit numbers.
@@ -137,7 +138,8 @@ class NumberedText:
     @cached_property
     def symbols(self) -> list:
         """The distinct symbols; position = number."""
-        return self.words if isinstance(self.words, list) else string_list(self.words)
+        words = self.words
+        return words if isinstance(words, list) else decode_strings(*words)
 
     @property
     def n_symbols(self) -> int:

@@ -22,7 +22,7 @@ import numpy as np
 from .._checks import check_count, physical_memory
 from .._files import COMPRESSIONS, DamagedData, open_read, raise_if_full
 from . import _text_fast as _fast
-from ._encoding import string_list
+from ._strings_fast import decode_strings
 from ._text import MOST_TOKENS, NumberedText, WordTable, split_string
 
 # Bytes of a file between two looks at signals.
@@ -443,7 +443,7 @@ class LargeText:
     def __init__(
         self, file: TextFile, words: WordTable, count: np.ndarray, n_sentences: int
     ) -> None:
-        self.file, self.symbols = file, string_list(words.packed())
+        self.file, self.symbols = file, decode_strings(*words.packed())
         self.n_sentences, self.n_tokens = n_sentences, words.n_tokens
         self._words, self._count = words, count
         self._state = file.state()

@@ -222,6 +222,13 @@ def test_packed_strings(words):
                 unpack_strings("words", (data, inside))
 
 
+@pytest.mark.parametrize("ends", [[2, 1], [1, -1], [-1], [4]])
+def test_ends_of_packed_strings_rise(ends):
+    """Ends that fall gave empty strings."""
+    with pytest.raises(ValueError, match="the ends of words"):
+        unpack_strings("words", (np.frombuffer(b"abc", np.uint8), np.array(ends)))
+
+
 def test_symbols_of_objects_are_those_of_arrays():
     """Numbers get a number's type, and strings keep what an array of strings drops."""
     numbers = np.array([3, 1, 3, 2])
