@@ -170,6 +170,7 @@ def test_rows_are_log_proba_and_sum_to_one(toy):
             rows[:, y], toy.model.target(nodes, np.full(len(nodes), y))
         )
     np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(toy.model.proba(nodes), np.exp(rows), rtol=1e-13)
     # A row does not depend on its batch.
     np.testing.assert_array_equal(toy.model.rows(nodes[7:8])[0], rows[7])
 
@@ -196,6 +197,15 @@ def test_best_breaks_ties_by_class_id():
     for k in range(1, 7):
         classes, _ = model.best([0, 1], k)
         assert classes.tolist() == [list(range(k))] * 2
+
+
+def test_best_breaks_ties_of_pairs_at_two_depths():
+    p = np.log([0.1, 0.1, 0.3, 0.1, 0.1, 0.3])
+    pairs = {((), y): v for y, v in enumerate(p)}
+    pairs.update({((1, 0), 5): p[5], ((0,), 2): p[2]})
+    model, _ = build({(), (0,), (1, 0)}, pairs, {(0,): 0.0, (1, 0): 0.0}, 6)
+    for k in (1, 2):
+        assert model.best([2], k)[0].tolist() == [[2, 5][:k]]
 
 
 def test_best_agrees_with_rows_where_rounding_makes_ties():
@@ -286,7 +296,7 @@ def test_row_sums_do_not_lose_digits():
 
 
 def test_groups_whose_classes_all_have_pairs_are_not_negative():
-    """What the pairs leave of such a group is a rounding error, maybe below 0."""
+    """The rest of such a group is a rounding error, which may be negative."""
     group = np.array([0, 0, 0, 1])
     for seed in range(20):
         root = np.random.RandomState(seed).dirichlet(np.ones(4))
@@ -755,6 +765,14 @@ def test_numbers_outside_of_the_unit_interval_draw_nothing(outside):
     assert model.draw([0, 0, 0], [0.0, 0.499, 0.999]).tolist() == [0, 0, 1]
     with pytest.raises(ValueError, match=r"uniform must hold .* uniform\[1\] = "):
         model.draw([0, 0], [0.5, outside])
+
+
+def test_a_rest_that_rounding_may_have_left_is_not_drawn_from():
+    pairs = {((), 0): np.log(0.3), ((), 1): np.log(0.7), ((0,), 0): np.log1p(-1e-13)}
+    model, _ = build({(), (0,)}, pairs, {(0,): np.log(1e-13 / 0.7)}, 2)
+    assert model.draw([1], [0.5]).tolist() == [0]
+    with pytest.raises(ValueError, match="no class but class 0 has a probability"):
+        model.draw([1], [0.5], skip=0)
 
 
 def test_row_of_zeros_cannot_be_drawn_from():
