@@ -261,7 +261,7 @@ TABLE = [
     sparse(penalty=GroupLasso(), suite=False),
     Entry(
         StructuredLogisticRegressionCV(
-            StructuredLogisticRegression(tol=1e-11), Cs=5, cv=2
+            StructuredLogisticRegression(tol=1e-12), Cs=5, cv=2
         ),
         "features",
         draws=True,

@@ -538,7 +538,8 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         weights = self.weights_
         first = np.concatenate([[0], np.cumsum(weights.n_outcomes)]).astype(np.int64)
         n_rows = int(first[-1])
-        # a dense product takes a fifth of the time of a loop over the features
+        # A dense product takes less time than a loop over the features. In float32 its
+        # last digits would depend on the number of rows: BLAS adds in another order.
         whole = None if n_rows and sp.issparse(X) else weights.whole()
 
         def block(part):
@@ -548,13 +549,14 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
                 rows = as_rows(X[part])
                 kernels.all_scores(weights.kernel(), rows, first, scores, room, stop)
             else:
+                dense = X[part].astype(np.float64)
                 with np.errstate(over="ignore", invalid="ignore"):
                     for W, a, b in zip(whole, first, first[1:]):
-                        np.matmul(X[part], W, out=scores[:, a:b])
+                        scores[:, a:b] = dense @ W
                     scores += weights.intercepts()
             finish(part, scores)
 
-        step = rows_per_block(4 * (n_rows + 1))
+        step = rows_per_block(4 * (n_rows + 1) + (whole is not None) * X.shape[1])
         with ThreadMap(self.n_jobs) as parallel, stop_flag() as stop:
             parallel(block, row_blocks(X.shape[0], step))
 

@@ -473,7 +473,7 @@ cdef int descend(
     cdef double sy, a, gamma = 1.0, gg
     # The pairs oldest, ..., pairs - 1 are kept, pair q in place q modulo HISTORY.
     cdef Py_ssize_t it, i, k, q, oldest = 0, pairs = 0, _trial
-    cdef bint fresh
+    cdef bint fresh, restarted = False
 
     bound_curvatures(node, X, bound)
     f = begin(node, X, w if zero == NULL else zero, Z, row, D, &ww, g)
@@ -587,8 +587,11 @@ cdef int descend(
             pairs += 1
         # scikit-learn's limit for its own solvers: 64 ulp of the objective
         if f_old - f <= 64 * 2.220446049250313e-16 * max(fabs(f_old), fabs(f), 1.0):
-            n_iter[0] = it + 1
-            return 3 if promise(p // r, r, g, bound) > STALLED else 0
+            # the pairs may be spoilt by rounding: once from the gradient, then stop
+            if restarted or promise(p // r, r, g, bound) <= STALLED:
+                n_iter[0] = it + 1
+                return 3 if promise(p // r, r, g, bound) > STALLED else 0
+            restarted, oldest, node.basis = True, pairs, NULL
     return 1
 
 

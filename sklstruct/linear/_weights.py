@@ -20,9 +20,6 @@ from ._samples import Samples, is_sparse, narrow_indices
 
 LANES = 16  # outcomes are padded to a multiple
 
-# Features whose weights are compared at a time.
-_ROWS = 1 << 14
-
 # Starts are 32-bit, and lanes 16-bit.
 _MOST_CELLS = int(np.iinfo(np.uint32).max)
 MOST_OUTCOMES = int(np.iinfo(np.uint16).max)
@@ -168,7 +165,7 @@ def packed(
         least = np.maximum(W.max(axis=0, initial=0), -W.min(axis=0, initial=0))
         least *= np.float32(threshold)
         least[m:] = np.inf  # padding
-        for some in row_blocks(len(W), _ROWS):
+        for some in row_blocks(len(W), 1 << 14):  # without masks of all weights
             is_kept = (W[some] > least) | (W[some] < -least)
             count[some] += np.count_nonzero(is_kept, axis=1).astype(np.uint32)
         parts.append((W, first, least))
