@@ -57,20 +57,20 @@ static inline void sklstruct_prefetch_run(ptrdiff_t n, const void *start)
 #define SKLSTRUCT_ROW(k) (W + (index ? index[k] : (k)) * M + i)
 #define SKLSTRUCT_SUM_ROWS(vectors)                                                 \
     {                                                                               \
-        sklstruct_v8 *out = (sklstruct_v8 *)(z + i), sum[vectors];                \
-        sklstruct_v8 more[vectors] = {{0}};                                        \
+        sklstruct_v8 *out = (sklstruct_v8 *)(z + i), sum[vectors];                  \
+        sklstruct_v8 more[vectors] = {{0}};                                         \
         for (j = 0; j < vectors; j++)                                               \
             sum[j] = out[j];                                                        \
         for (k = 0; k + 2 <= n; k += 2) {                                           \
-            const sklstruct_v8 *w = (const sklstruct_v8 *)SKLSTRUCT_ROW(k);       \
-            const sklstruct_v8 *v = (const sklstruct_v8 *)SKLSTRUCT_ROW(k + 1);   \
+            const sklstruct_v8 *w = (const sklstruct_v8 *)SKLSTRUCT_ROW(k);         \
+            const sklstruct_v8 *v = (const sklstruct_v8 *)SKLSTRUCT_ROW(k + 1);     \
             for (j = 0; j < vectors; j++) {                                         \
                 sum[j] += x[k] * w[j];                                              \
                 more[j] += x[k + 1] * v[j];                                         \
             }                                                                       \
         }                                                                           \
         if (k < n) {                                                                \
-            const sklstruct_v8 *w = (const sklstruct_v8 *)SKLSTRUCT_ROW(k);       \
+            const sklstruct_v8 *w = (const sklstruct_v8 *)SKLSTRUCT_ROW(k);         \
             for (j = 0; j < vectors; j++)                                           \
                 sum[j] += x[k] * w[j];                                              \
         }                                                                           \
@@ -81,11 +81,11 @@ static inline void sklstruct_prefetch_run(ptrdiff_t n, const void *start)
  * are apart, and would read the step again for each k: vectors keep it in registers. */
 #define SKLSTRUCT_ADD_ROWS(vectors)                                                 \
     {                                                                               \
-        sklstruct_v8 move[vectors];                                                \
+        sklstruct_v8 move[vectors];                                                 \
         for (j = 0; j < vectors; j++)                                               \
-            move[j] = ((const sklstruct_v8 *)(step + i))[j];                       \
+            move[j] = ((const sklstruct_v8 *)(step + i))[j];                        \
         for (k = 0; k < n; k++) {                                                   \
-            sklstruct_v8 *w = (sklstruct_v8 *)SKLSTRUCT_ROW(k);                   \
+            sklstruct_v8 *w = (sklstruct_v8 *)SKLSTRUCT_ROW(k);                     \
             for (j = 0; j < vectors; j++)                                           \
                 w[j] += x[k] * move[j];                                             \
         }                                                                           \

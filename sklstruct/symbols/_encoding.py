@@ -68,7 +68,9 @@ def unpack_strings(name: str, packed: Packed, errors: str = "strict") -> np.ndar
     data = as_ids(name, packed[0], 1, np.uint8)
     ends = as_ids(f"the ends of {name}", packed[1], 1, np.int64)
     try:
-        return object_array(decode_strings(data, ends, errors))
+        # what is behind the last end must be text, too
+        ends = np.append(ends, data.size)
+        return object_array(decode_strings(data, ends, errors)[:-1])
     except ValueError as exc:
         raise ValueError(
             f"the ends of {name} are not those of characters, or the text is not "

@@ -229,6 +229,13 @@ def test_ends_of_packed_strings_rise(ends):
         unpack_strings("words", (np.frombuffer(b"abc", np.uint8), np.array(ends)))
 
 
+def test_bytes_behind_the_last_packed_string_are_text():
+    data, ends = np.frombuffer(b"abc\xff", np.uint8), np.array([3])
+    assert unpack_strings("words", (data[:3], ends)).tolist() == ["abc"]
+    with pytest.raises(ValueError, match="the text is not UTF-8"):
+        unpack_strings("words", (data, ends))
+
+
 def test_symbols_of_objects_are_those_of_arrays():
     """Numbers get a number's type, and strings keep what an array of strings drops."""
     numbers = np.array([3, 1, 3, 2])
