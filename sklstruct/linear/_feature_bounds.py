@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 # A working set grows by this factor, and by at least so many weights per lane, or
-# groups.
-_GROWTH, _LEAST_WEIGHTS, _LEAST_GROUPS = 2, 30, 50
+# groups. Many lanes of dense X add fewer weights: their Hessian is made, whose cost
+# grows with the square of the number of weights.
+_GROWTH, _LEAST_WEIGHTS, _LEAST_OF_MANY, _LEAST_GROUPS = 2, 30, 10, 50
 
 
 def largest(excess: NDArray, most: int) -> NDArray:
@@ -91,7 +92,7 @@ class SeparableTerm:
         return np.abs(pull).max(axis=1) + radius >= self.l1
 
     def choose(
-        self, columns: NDArray, W: NDArray, alive: NDArray, G: NDArray
+        self, problem: Any, columns: NDArray, W: NDArray, alive: NDArray, G: NDArray
     ) -> tuple[float, NDArray, NDArray]:
         """(largest violation, new columns, which of their weights) for a working set.
 
@@ -102,10 +103,13 @@ class SeparableTerm:
         excess[at] = self.violations(G[at], W)
         worst = excess.max(initial=0.0)
         excess[at] = np.where(W != 0, 0, excess[at])
-        most = max(_GROWTH * np.count_nonzero(W), _LEAST_WEIGHTS * W.shape[1])
-        row, lane = np.divmod(largest(excess, most), W.shape[1])
+        K = W.shape[1]
+        few = problem.dense is None or K <= 10
+        least = K * (_LEAST_WEIGHTS if few else _LEAST_OF_MANY)
+        most = max(_GROWTH * np.count_nonzero(W), least)
+        row, lane = np.divmod(largest(excess, most), K)
         row, place = np.unique(row, return_inverse=True)
-        mask = np.zeros((row.size, W.shape[1]), dtype=bool)
+        mask = np.zeros((row.size, K), dtype=bool)
         mask[place, lane] = True
         return float(worst), alive[row], mask
 
@@ -167,7 +171,7 @@ class GroupTerm:
         return (self._sizes(columns, pull) + radius >= self.strength)[group]
 
     def choose(
-        self, columns: NDArray, W: NDArray, alive: NDArray, G: NDArray
+        self, problem: Any, columns: NDArray, W: NDArray, alive: NDArray, G: NDArray
     ) -> tuple[float, NDArray, NDArray]:
         whole = np.zeros_like(G)
         whole[np.searchsorted(alive, columns)] = W

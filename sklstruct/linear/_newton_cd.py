@@ -203,11 +203,10 @@ class Gram(Coordinates):
         m, K = self.rows.size, self.problem.n_lanes
         self.sweeps, self.inner = _GRAM_SWEEPS, _GRAM_INNER
         n_b = K if self.problem.fit_intercept else 0
-        H = self._hessian(m + n_b)
+        self.H = H = self._hessian(m + n_b)
         diagonal = np.concatenate([self.damping_at, np.full(n_b, self.of_b)])
         at = np.diag_indices(m + n_b)
         H[at] = H[at] * (1 + self.rounding) + diagonal
-        self.H = H
         self.first = np.concatenate([self.g, self.gb[:n_b]])
         of_b = np.zeros(n_b)
         self.l1 = np.concatenate([np.full(m, self.penalty.l1), of_b])
@@ -251,7 +250,7 @@ class Gram(Coordinates):
                 A = X[self.rows[of_lane]]
                 p = P[k] if problem.coupled else P[k] * (1 - P[k])
                 np.multiply(A, P[k], out=B[of_lane])
-                H[of_lane, of_lane] += np.tril((A * p) @ A.T)
+                H[of_lane, of_lane] += (A * p) @ A.T
                 if N > m:
                     p = root * p
                     B[m + k] = root * P[k]
@@ -259,8 +258,8 @@ class Gram(Coordinates):
                     H[m + k, m + k] += root @ p
             if problem.coupled:
                 H = syrk(-1.0, B.T, beta=1.0, c=H, trans=1, lower=1, overwrite_c=1)
-        H = H.T.astype(np.float64, order="C")
-        H += H.T  # so far the lower triangle is 0
+        H = np.tril(H).T.astype(np.float64, order="C")
+        H += H.T
         H[np.diag_indices(N)] *= 0.5
         scale = np.append(scale[self.rows], np.ones(N - m)) * np.sqrt(problem.total)
         H *= scale[:, None] * scale
@@ -318,9 +317,7 @@ class Blocks(QuadraticModel):
         self.h += self.damping[:, None]
         self.strength = np.ascontiguousarray(penalty.strength[self.group])
         self.active = np.ones(self.group.size, dtype=np.uint8)
-        self.room = np.empty(
-            (int(np.diff(self.starts).max(initial=0)) + 1, self.w.shape[1])
-        )
+        self.room = np.empty((np.diff(self.starts).max(initial=0) + 1, self.w.shape[1]))
         self.violation = float(
             penalty.violations(self.columns, self.g, self.w).max(initial=0.0)
         )
@@ -521,7 +518,7 @@ class NewtonSolver(PathSolver):
 
     def _choose(self, penalty, alive, G) -> float:
         """The working set; the largest violation before."""
-        worst, new, mask = penalty.choose(self.columns, self.W, alive, G)
+        worst, new, mask = penalty.choose(self.problem, self.columns, self.W, alive, G)
         columns = np.union1d(self.columns, new).astype(np.int32)
         W = np.zeros((columns.size, self.W.shape[1]))
         W[np.searchsorted(columns, self.columns)] = self.W

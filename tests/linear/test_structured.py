@@ -514,6 +514,24 @@ def test_the_gradient_of_columns_in_any_order(kind):
         np.testing.assert_allclose(G, expected, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("n_classes", "sparse", "size"),
+    [(10, False, 300), (12, False, 120), (12, True, 360)],
+)
+def test_many_classes_of_dense_samples_have_small_first_hessians(
+    n_classes, sparse, size
+):
+    X = np.random.default_rng(0).normal(size=(240, 60))
+    Y = np.arange(n_classes)[:, None] == np.arange(240) % n_classes
+    stop = np.zeros(1, np.int32)
+    problem = FeatureProblem(
+        sp.csr_matrix(X) if sparse else X, Y, True, np.ones(240), True, stop
+    )
+    solver, every = NewtonSolver(problem), np.arange(60, dtype=np.int32)
+    solver._choose(bind("l1", problem).scaled(1e-3), every, solver.gradient(every))
+    assert np.count_nonzero(solver.work) == size
+
+
 @pytest.mark.parametrize("several", [False, True])
 def test_the_hessian_of_a_part_of_the_samples_is_near_that_of_all(several, monkeypatch):
     rng = np.random.default_rng(0)
