@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from _cases import each_value
 from scipy.special import logsumexp
 
 from sklstruct.factor_graph import ConditionalRandomField, chain_graph
@@ -199,7 +198,8 @@ def chain_loss(X, y, weight, min_count=(0, 0)):
     return chains, of_graphs, dense, ptr
 
 
-@pytest.mark.parametrize(*each_value(scale=[1.0, 200.0], unknown=[0.0, 0.5, 1.0]))
+@pytest.mark.parametrize("unknown", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("scale", [1.0, 200.0])
 def test_likelihood_of_chains_is_that_of_graphs_and_of_enumeration(unknown, scale):
     X, y = sequences(unknown=unknown)
     rng = np.random.default_rng(0)
