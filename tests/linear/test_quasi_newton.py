@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from _cases import all_pairs, each_value
+from _cases import all_pairs
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from sklearn.datasets import load_digits, make_classification
@@ -339,7 +339,7 @@ def features(kind, rng):
 
 
 @pytest.mark.parametrize(
-    *each_value(
+    *all_pairs(
         fit_intercept=[True, False],
         C=[0.01, 1.0, 100.0],
         kind=["constant", "singular", "wide", "scales", "weights", "float32", "many"],
