@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from _cases import each_value
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -36,8 +37,9 @@ def model_and_sequences(seed, scale=1.0):
     return model, X, y
 
 
-@pytest.mark.parametrize("scale", [0.1, 1.0, 30.0, 1000.0])
-@pytest.mark.parametrize("budget", [_chains.BUDGET, 60])
+@pytest.mark.parametrize(
+    *each_value(budget=[_chains.BUDGET, 60], scale=[0.1, 1.0, 30.0, 1000.0])
+)
 def test_answers_are_those_of_graphs(scale, budget, monkeypatch):
     monkeypatch.setattr(_chains, "BUDGET", budget)
     for seed in range(5):

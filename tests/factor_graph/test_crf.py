@@ -8,6 +8,7 @@ from collections import UserDict
 
 import numpy as np
 import pytest
+from _cases import all_pairs, each_value
 from scipy.optimize import approx_fprime
 from scipy.special import logsumexp
 from sklearn.base import clone
@@ -65,9 +66,9 @@ def likelihood(graphs, y):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("constraints", [False, True])
-@pytest.mark.parametrize("shape", ["chain", "tree"])
-@pytest.mark.parametrize("budget", [30, 10**6])
+@pytest.mark.parametrize(
+    *all_pairs(budget=[30, 10**6], shape=["chain", "tree"], constraints=[False, True])
+)
 def test_value_gradient_and_marginals_are_enumeration(
     tools, shape, constraints, budget, monkeypatch
 ):
@@ -152,8 +153,7 @@ def test_gradient_is_that_of_finite_differences(tools):
     np.testing.assert_allclose(loss.value_and_gradient(coef)[1], slope, atol=1e-4)
 
 
-@pytest.mark.parametrize("constraints", [False, True])
-@pytest.mark.parametrize("scale", [30.0, 1e3, 1e5])
+@pytest.mark.parametrize(*each_value(scale=[30.0, 1e3, 1e5], constraints=[True, False]))
 def test_scores_of_any_size(tools, scale, constraints):
     """Exponentials underflow: the sums are those of logarithms."""
     for seed in range(6):

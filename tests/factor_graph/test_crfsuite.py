@@ -168,6 +168,12 @@ def put(data, at, value):
     return data[:at] + int(value).to_bytes(4, "little") + data[at + 4 :]
 
 
+def last_list(data, count):
+    """The list of the first attribute begins, with its number, at the last word."""
+    data = put(data, len(data) - 4, count)
+    return put(data, data.rindex(b"AFRF") + 12, len(data) - 4)
+
+
 @pytest.mark.parametrize(
     "change, message",
     [
@@ -194,6 +200,7 @@ def put(data, at, value):
         (lambda d, h: put(d, h[11] + 8, 2**30), "AFRF': 1073741824 lists in"),
         (lambda d, h: put(d, d.rindex(b"AFRF") + 12 + 0, 1), "AFRF': list 0 is not"),
         (lambda d, h: put(d, len(d) - 4, 2**32 - 1), "AFRF': feature 4294967295 is"),
+        (lambda d, h: last_list(d, 1), "AFRF': list 0 is not"),
     ],
 )
 def test_damaged_places(change, message, data):

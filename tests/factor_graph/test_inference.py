@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from _cases import each_value
 
 from sklstruct.factor_graph import (
     FactorGraph,
@@ -25,8 +26,9 @@ def fitted(tools, rng, graphs, **params):
     return model
 
 
-@pytest.mark.parametrize("constraints", [False, True])
-@pytest.mark.parametrize("shape", ["chain", "tree", "loopy"])
+@pytest.mark.parametrize(
+    *each_value(shape=["chain", "tree", "loopy"], constraints=[True, False])
+)
 def test_joint_score_is_the_formula(tools, shape, constraints):
     rng = np.random.default_rng(0)
     graphs = solvable_graphs(tools, rng, 10, shape=shape, constraints=constraints)
@@ -51,8 +53,9 @@ def solvable_graphs(tools, rng, n_draws, **kwargs):
     return [graph for graph in drawn if graph]
 
 
-@pytest.mark.parametrize("constraints", [False, True])
-@pytest.mark.parametrize("shape", ["chain", "tree"])
+@pytest.mark.parametrize(
+    *each_value(shape=["chain", "tree"], constraints=[True, False])
+)
 def test_exact_inference_is_enumeration(tools, shape, constraints):
     rng = np.random.default_rng(1)
     graphs = solvable_graphs(tools, rng, 60, shape=shape, constraints=constraints)

@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from _cases import all_pairs
+from _cases import all_pairs, each_value
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
@@ -120,8 +120,7 @@ def test_objective_is_that_of_other_libraries(loss, n_classes, C, weighted):
     assert found == pytest.approx(best, rel=1e-4)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("n_classes", [2, 7])
+@pytest.mark.parametrize(*each_value(n_classes=[2, 7], loss=LOSSES))
 def test_weights_are_those_of_other_libraries(loss, n_classes):
     X, y = text(n_classes=n_classes)
     coef, intercept = others(loss, X, y, 1.0)
@@ -130,8 +129,9 @@ def test_weights_are_those_of_other_libraries(loss, n_classes):
     np.testing.assert_allclose(ours.intercept_, intercept, atol=2e-4)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("n_classes", [5, 150])  # 150: dense rows in blocks
+@pytest.mark.parametrize(
+    *each_value(n_classes=[5, 150], loss=LOSSES)  # 150: dense rows in blocks
+)
 def test_dense_rows_are_sparse_rows(loss, n_classes):
     X, y = text(n_classes=n_classes)
     kept = np.flatnonzero(np.diff(X.tocsc().indptr))  # every column has entries
@@ -144,8 +144,11 @@ def test_dense_rows_are_sparse_rows(loss, n_classes):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("n, n_classes", [(400, 130), (403, 150), (407, 200)])
-@pytest.mark.parametrize("intercept_scaling", [0.0, 3.0])
+@pytest.mark.parametrize(
+    *each_value(
+        intercept_scaling=[0.0, 3.0], n=[400, 403, 407], n_classes=[130, 150, 200]
+    )
+)
 def test_blocks_of_dense_rows_take_the_steps_of_single_rows(
     n, n_classes, intercept_scaling
 ):
@@ -505,8 +508,7 @@ def test_losses_are_tried_on_some_of_many_samples(several, monkeypatch):
         np.testing.assert_array_equal(auto.predict_proba(X), named.predict_proba(X))
 
 
-@pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("n_classes", [2, 7, 40])
+@pytest.mark.parametrize("n_classes, several", [(7, False), (40, False), (40, True)])
 def test_part_that_losses_are_tried_on(several, n_classes, monkeypatch):
     """The problem of the chosen outcomes, with the fold of the whole."""
     rng = np.random.default_rng(0)
@@ -609,8 +611,9 @@ def test_samples_on_the_wrong_side(n_classes):
         assert abs(sum(d.n_wrong() for d in descents) - expected) <= 1
 
 
-@pytest.mark.parametrize("n_classes", [3, 16, 20, 40, 60, 77, 90, 100, 128, 130])
-@pytest.mark.parametrize("longer", [1.0, 300.0])
+@pytest.mark.parametrize(
+    *each_value(longer=[1.0, 300.0], n_classes=[130, 3, 128, 16, 40, 20])
+)
 def test_multinomial_steps_of_any_width(n_classes, longer):
     """The optimum of a quasi-Newton method, also with scores that overflow exp."""
     rng = np.random.default_rng(n_classes)
@@ -664,8 +667,7 @@ def test_logistic_loss_is_tried_where_training_samples_contradict(monkeypatch):
     assert tried[0] == "squared_hinge"
 
 
-@pytest.mark.parametrize("threshold", [0.0, 0.02])
-@pytest.mark.parametrize("noise", [0.0, 0.4])
+@pytest.mark.parametrize(*each_value(noise=[0.0, 0.4], threshold=[0.0, 0.02]))
 def test_trial_that_is_the_whole_fit(threshold, noise, monkeypatch):
     """The fit of the chosen loss continues its trial, as if it had been named."""
     if noise:
