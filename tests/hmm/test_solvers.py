@@ -253,7 +253,7 @@ def test_a_cut_lattice_has_a_certified_gap(kind):
         c = random_candidates(model, 5, rng, all_classes=True)
         _, scores = enumerate_paths(model, c)
         best, before = scores.max(), np.inf
-        for max_states in (*range(c.n_positions + c.width, 120, 3), 100_000):
+        for max_states in (*range(c.n_positions + c.width, 120, 9), 100_000):
             found = LatticeSolver(automaton, max_states).decode_within(c)
             gaps.append(found.gap)
             assert found.gap >= 0.0
