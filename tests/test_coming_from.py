@@ -1,8 +1,8 @@
 """The pages for those who come from other tools: our column runs, in its order."""
 
 import importlib
+import io
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 import sklearn.metrics
 from sklearn.base import clone
 
+from sklstruct import _cli
 from sklstruct.datasets import load_python_topics
 
 GUIDE = Path(__file__).parents[1] / "docs" / "user_guide"
@@ -54,15 +55,19 @@ def files(folder):
                 at = words.index(sign)
                 streams[sign] = folder / words[at + 1]
                 del words[at : at + 2]
-        given = streams["<"].read_bytes() if "<" in streams else None
-        done = subprocess.run(
-            [sys.executable, "-m", "sklstruct", *words], cwd=folder, input=given,
-            capture_output=True,
-        )  # fmt: skip
-        assert done.returncode == 0, (command, done.stderr.decode())
+        given = streams["<"].read_bytes() if "<" in streams else b""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            made = {}
+            for name, data in (("stdin", given), ("stdout", b""), ("stderr", b"")):
+                made[name] = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8")
+                patch.setattr(sys, name, made[name])
+            code = _cli.main(words)
+        out, err = (made[name].buffer.getvalue() for name in ("stdout", "stderr"))
+        assert code == 0, (command, err.decode())
         if ">" in streams:
-            streams[">"].write_bytes(done.stdout)
-        found[command] = done.stdout.decode()
+            streams[">"].write_bytes(out)
+        found[command] = out.decode()
     return found
 
 

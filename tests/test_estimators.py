@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from _callbacks import StopAfter, needs_callbacks
+from _cases import each_value
 from _families import public_estimators
 from _fitted import ask, fitted, make
 from _loglinear import loglinear, loglinear_cv
@@ -598,8 +599,7 @@ def test_sparse_answers_follow_the_configuration(setting):
     assert methods >= few | {"coef_"}
 
 
-@pytest.mark.parametrize("setting", sparse_settings())
-@pytest.mark.parametrize("collapse", [False, True])
+@pytest.mark.parametrize(*each_value(collapse=[False, True], setting=sparse_settings()))
 @pytest.mark.parametrize(
     "estimator", [e for e in CLASSIFIERS if reads_contexts(e)], ids=repr
 )

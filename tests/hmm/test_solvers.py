@@ -250,7 +250,7 @@ def test_a_cut_lattice_has_a_certified_gap(kind):
     for seed in range(10):
         model = random_model(kind, 4, 5, seed)
         automaton, rng = ContextAutomaton(model), np.random.RandomState(seed)
-        c = random_candidates(model, 5, rng, all_classes=True)
+        c = random_candidates(model, 4, rng, all_classes=True)
         _, scores = enumerate_paths(model, c)
         best, before = scores.max(), np.inf
         for max_states in (*range(c.n_positions + c.width, 120, 3), 100_000):

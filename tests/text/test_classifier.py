@@ -475,7 +475,9 @@ def test_a_text_of_weight_zero_is_as_if_absent(form):
 
 
 def test_a_vectorizer_without_names_explains_nothing():
-    model = TextClassifier(HashingVectorizer(), estimator=LogisticRegression())
+    model = TextClassifier(
+        HashingVectorizer(n_features=64), estimator=LogisticRegression()
+    )
     model.fit(TEXTS, LABELS)
     with pytest.raises(ValueError, match="a HashingVectorizer does not name its n-gr"):
         model.explain(NEW[0])
