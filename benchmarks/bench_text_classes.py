@@ -52,8 +52,7 @@ FASTTEXT = {
         "fastText, 25 epochs": "loss=ova minn=3 maxn=6 dim=32 lr=.2 epoch=25",
     },
     "clinc150/1500": {
-        "fastText": "dim=16 lr=1 epoch=25",
-        "fastText, log-loss": "minn=2 maxn=5 bucket=200000 dim=16 lr=.5 epoch=50",
+        "fastText": "minn=3 maxn=6 bucket=200000 dim=16 lr=.5 epoch=50",
     },
     "sections/2000": {
         "fastText": "dim=16 lr=1 epoch=25",
