@@ -29,7 +29,7 @@ from sklearn.utils import get_tags
 from sklstruct import HierarchicalClassifier, LinearClassifier
 from sklstruct.linear._calibration import fit_sigmoid, scale_of
 from sklstruct.linear._samples import single
-from sklstruct.linear._solver import NodeSolver
+from sklstruct.linear._solver import Descent, NodeSolver
 from sklstruct.text import NgramVectorizer, TextClassifier, _choice, _classifier
 from sklstruct.text._choice import Draw
 
@@ -84,6 +84,25 @@ def without_words_of_one_text(rows, features):
     return sp.csr_matrix(X)
 
 
+@pytest.mark.parametrize("several_labels", [False, True])
+def test_auto_compares_models_of_few_epochs(several_labels, monkeypatch):
+    """They tell rows from rows of other texts."""
+    y = MultiLabelBinarizer().fit_transform(NAMES) if several_labels else LABELS
+    epochs, descend = [], Descent._descend
+
+    def counted(self, *args):
+        descend(self, *args)
+        epochs.append(self.n_iter)
+
+    rows = single(NgramVectorizer(analyzer="char_wb").fit_transform(TEXTS))
+    others = rows[np.random.RandomState(0).permutation(len(TEXTS))]
+    monkeypatch.setattr(Descent, "_descend", counted)
+    draw = Draw.of(y, np.ones(len(TEXTS)), np.random.RandomState(0))
+    assert draw.best_of((rows, others), 1.0) == 0
+    assert draw.best_of((others, rows), 1.0) == 1
+    assert set(epochs) == {3}
+
+
 @pytest.mark.parametrize(
     "most, at_once", [(20_000, True), (150, True), (150, False), (90, False)]
 )
@@ -96,7 +115,7 @@ def test_auto_has_the_smaller_loss_of_texts_that_it_has_not_learned(
     monkeypatch.setattr(_choice, "_MOST_TRIED", most)
     # the models that are compared have a fine tolerance here
     monkeypatch.setattr(
-        _choice, "LinearClassifier", lambda tol: LinearClassifier(tol=1e-4)
+        _choice, "LinearClassifier", lambda tol, max_iter: LinearClassifier(tol=1e-4)
     )
     labels = LABELS if kind == "classes" else np.array([x[:3] == "car" for x in LABELS])
     y = MultiLabelBinarizer().fit_transform(NAMES) if kind == "several" else labels
