@@ -212,10 +212,13 @@ def histories(n, seed=0):
 
 
 def rows_of(lm, contexts):
-    predictor = lm.predictor
-    encode = predictor.encoder.encode_history
-    states = np.concatenate([predictor.read(encode(c)[None]) for c in contexts])
-    return np.exp(predictor.distribution.rows(predictor.locate(states)))
+    rows = []
+    for words in contexts:
+        state = lm.begin()
+        for word in words:
+            _, state = lm.advance(state, word)
+        rows.append(lm.rows(state))
+    return np.exp(rows)
 
 
 def ladder(case):

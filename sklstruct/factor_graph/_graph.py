@@ -443,15 +443,15 @@ class FactorGraph:
                     f"{len(values)} candidates ({shown}"
                     f"{', ...' if len(values) > 5 else ''})"
                 )
-        self._check_allowed(state)
+        if self.allowed.size:
+            self._check_allowed(state)
         return state
 
     def _check_allowed(self, state: np.ndarray) -> None:
-        at = np.flatnonzero(self.mask_first >= 0)
+        known = np.minimum(state[self.edge_u], state[self.edge_v]) >= 0
+        at = np.flatnonzero(known & (self.mask_first >= 0))
         u, v = self.edge_u[at], self.edge_v[at]
         width = np.diff(self.cand_ptr)[v]
-        both = (state[u] >= 0) & (state[v] >= 0)
-        at, u, v, width = at[both], u[both], v[both], width[both]
         bad = self.allowed[self.mask_first[at] + state[u] * width + state[v]] == 0
         if bad.any():
             e = np.flatnonzero(bad)[0]

@@ -83,14 +83,15 @@ class WeightLayout:
     def of(cls, graphs: Sequence[FactorGraph]) -> WeightLayout:
         """The layout of some instances, whose numbers of features must agree."""
         widths: dict[Any, int] = {}
-        owner: dict[Any, str] = {}
+        owner: dict[Any, tuple[int, FactorGraph]] = {}
         for i, graph in enumerate(graphs):
             for key, label, width in _widths(graph):
-                first = owner.setdefault(key, _where(i, graph))
+                owner.setdefault(key, (i, graph))
                 if widths.setdefault(key, width) != width:
                     raise ValueError(
                         f"{_where(i, graph)}: {label} has {width} columns, that of "
-                        f"{first} has {widths[key]}; all instances must have the same"
+                        f"{_where(*owner[key])} has {widths[key]}; all instances must "
+                        "have the same"
                     )
         if "features" not in widths:
             raise ValueError("X has no variables: all its instances are empty")

@@ -111,22 +111,23 @@ class CountGraph:
     def max_degree(self) -> float:
         return self.reach.max() - 1.0
 
-    def split(self, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | float]:
+    def split(self, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """Mean of a distribution in each class, and each word's difference from it.
 
-        The difference is 0 for the empirical distribution.
+        The difference is None for the empirical distribution: it is 0.
         """
         if start is None:
             mass = self.classes.value * self.size
-            return self.classes.value / mass.sum(), 0.0
+            return self.classes.value / mass.sum(), None
         mean = self.classes.total(start) / self.size
         return mean, start - self.classes.expand(mean)
 
-    def join(self, mean: np.ndarray, rest: np.ndarray | float = 0.0) -> np.ndarray:
+    def join(self, mean: np.ndarray, rest: np.ndarray | None = None) -> np.ndarray:
         """P of each word, from class means and the differences from them."""
         # Corrects rounding, on the classes because they are fewer than the words.
-        mean = mean / (mean * self.size).sum()
-        return np.maximum(self.classes.expand(mean) + rest, 0.0)
+        mean = np.maximum(mean / (mean * self.size).sum(), 0.0)
+        proba = self.classes.expand(mean)
+        return proba if rest is None else np.maximum(proba + rest, 0.0)
 
     def normalized(self, start: np.ndarray | None, n_steps: int) -> np.ndarray:
         # All words of one class have the same neighbours: after a step they are equal.
@@ -151,7 +152,9 @@ class CountGraph:
         else:
             decay = (1.0 - t / int(n_terms) * self.reach) ** int(n_terms)
         # All words of one class are neighbours, so that their differences decay.
-        return self.join(mean, rest * self.classes.expand(decay))
+        if rest is not None:
+            rest = rest * self.classes.expand(decay)
+        return self.join(mean, rest)
 
 
 class SparseGraph:
