@@ -117,6 +117,7 @@ class Draw(NamedTuple):
     targets: Targets
     weight: NDArray
     halves: list[NDArray]  # places among `at` of texts that are not learned at once
+    whole: bool  # whether all texts and labels are compared
     seed: int
 
     @classmethod
@@ -134,7 +135,8 @@ class Draw(NamedTuple):
         at, targets = at[taken], targets.take(taken)
         halves = np.array_split(rng.permutation(at.size).astype(np.int32), 2)
         halves = [_known(np.sort(held), targets) for held in halves]
-        return cls(at, targets, weight[at], halves, int(rng.randint(1, INT32_MAX)))
+        whole, seed = part >= 1 and at.size == n, int(rng.randint(1, INT32_MAX))
+        return cls(at, targets, weight[at], halves, whole, seed)
 
     def chosen(
         self, texts: Texts, named: Callable[[str], Any], C: float
@@ -169,13 +171,15 @@ class Draw(NamedTuple):
     def best_of(self, pair: Sequence[Any], C: float) -> int:
         """Whether the second rows have the smaller log-loss; 0 for one class.
 
-        pair: two kinds of rows of the texts `at`.
+        pair: two kinds of rows of the texts `at`. The second have more columns, which
+        more texts than these learn better: of a part of the texts or labels, they are
+        chosen unless the first are better by `_SURE` standard errors.
         """
         if self.targets.n_outcomes == 1:
             return 0
         problem = self.targets, self.weight, self.halves[0]
         nodes = [NodeSolver(single(rows), *problem) for rows in pair]
-        gain, weight, mean = np.empty(0), np.empty(0), 0.0
+        gain, weight, mean, error = np.empty(0), np.empty(0), 0.0, 0.0
         for held in filter(len, self.halves):
             first, second = (self.log_losses(node, held, C) for node in nodes)
             gain = np.append(gain, first - second)
@@ -185,7 +189,7 @@ class Draw(NamedTuple):
             error = np.sqrt(share**2 @ (gain - mean) ** 2)
             if gain.size >= _ENOUGH and abs(mean) > _SURE * error:
                 break
-        return int(mean > 0)
+        return int(mean > (0.0 if self.whole else -_SURE * error))
 
     def log_losses(self, node: NodeSolver, held: NDArray, C: float) -> NDArray:
         """Of each held text, in nats, by a model that learns the other texts."""

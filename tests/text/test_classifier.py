@@ -103,6 +103,29 @@ def test_auto_compares_models_of_few_epochs(several_labels, monkeypatch):
     assert set(epochs) == {3}
 
 
+@pytest.mark.parametrize("part", ["texts", "labels"])
+def test_auto_takes_the_larger_rows_if_a_part_does_not_decide(part, monkeypatch):
+    """More texts than those that are compared learn the columns better."""
+    y = MultiLabelBinarizer().fit_transform(NAMES)
+    rng = np.random.RandomState(0)
+    losses = rng.uniform(1, 2, (2, len(y), 1))
+    losses[1] += 0.01 + losses[0].mean() - losses[1].mean()
+    pair = [sp.csr_matrix(column) for column in losses]
+    monkeypatch.setattr(
+        Draw, "log_losses", lambda draw, node, held, C: node.X[held].toarray().ravel()
+    )
+
+    def choices():
+        draw = Draw.of(y, np.ones(len(TEXTS)), np.random.RandomState(0))
+        return draw.whole, [draw.best_of(each, 1.0) for each in (pair, pair[::-1])]
+
+    whole, found = choices()
+    assert whole and sorted(found) == [0, 1]
+    most = {"texts": ("_MOST_TRIED", len(y)), "labels": ("_MOST_PAIRS", y.size)}[part]
+    monkeypatch.setattr(_choice, most[0], most[1] - 1)
+    assert choices() == (False, [1, 1])
+
+
 @pytest.mark.parametrize(
     "most, at_once", [(20_000, True), (150, True), (150, False), (90, False)]
 )
@@ -171,9 +194,11 @@ def test_auto_has_the_smaller_loss_of_texts_that_it_has_not_learned(
     monkeypatch.setattr(
         Draw, "log_losses", lambda *args: calls.append(1) or log_losses(*args)
     )
-    assert draw.best_of(pair, 2.0) == (mean > 0)
+    # of a part of the texts the larger rows are chosen unless they are surely worse
+    larger = mean > (0 if most > len(TEXTS) else -2 * np.sqrt(variance))
+    assert draw.best_of(pair, 2.0) == larger
     assert len(calls) == 2 * n_used
-    best = ("letters", "both")[int(mean > 0)]
+    best = ("letters", "both")[int(larger)]
     model = TextClassifier(C=2.0, random_state=0).fit(TEXTS, y, weight)
     assert (best == "letters") == isinstance(model.features_, NgramVectorizer)
     named = TextClassifier(best, C=2.0, random_state=0).fit(TEXTS, y, weight)
