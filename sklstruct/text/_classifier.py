@@ -72,8 +72,10 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         - "auto": "letters" or "both", whichever has the smaller log-loss on a half of
           at most 5000 texts, drawn at random, after a linear classifier has learned the
           other half. If the difference is at most two standard errors, the halves also
-          change their places. "letters" if there are too few texts, or no n-gram of
-          "words".
+          change their places. If there are more texts or labels than were compared,
+          "both" unless "letters" are better by two standard errors: more texts improve
+          the weights of words more. "letters" if there are too few texts, or no n-gram
+          of "words".
         - An `NgramVectorizer`, or another transformer of texts; it is cloned.
 
     ngram_range : tuple (shortest, longest), default=None
