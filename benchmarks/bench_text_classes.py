@@ -1,4 +1,4 @@
-"""Classes of texts: TextClassifier, LinearSVC and fastText on five sets of texts.
+"""Classes of texts: TextClassifier, LinearSVC and fastText.
 
 The sets are those of SKLSTRUCT_DATA: the language of a paragraph of the Universal
 Declaration of Human Rights (429 languages) by its first 20, 40 or 100 letters; the
@@ -247,41 +247,42 @@ def run_svc(name, every, test) -> dict:
 
 
 def run_fasttext(case, train, valid, every, test) -> dict:
-    import fasttext
-
-    fasttext.FastText.eprint = print
-    # fastText draws a tenth of its first weights for each thread, so one thread leaves
-    # nine tenths of them undrawn. The default of 12 threads draws all; on one core they
-    # take turns, and take the processor time of one.
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    name = case["set"]
-    # the threshold of tags is that of a model of the training part
-    for texts, y in [train, every] if name == "tags" else [every]:
-        lines_of = (tags_of(label) + text.lower() for text, label in zip(texts, y))
-        with tempfile.TemporaryDirectory() as folder:
-            path, saved = Path(folder) / "train.txt", Path(folder) / "model.bin"
-            path.write_text("\n".join(lines_of) + "\n", encoding="utf-8")
-            fit = timed(
-                fasttext.train_supervised, str(path), thread=12, verbose=0, repeats=1,
-                **parameters_of(FASTTEXT[name][case["model"]]),
-            )  # fmt: skip
-            model = fit.result
-            model.save_model(str(saved))
-            mb = saved.stat().st_size / 1e6
-        if name == "tags" and texts is train[0]:
-            names, proba = probabilities_of(model, valid[0])
-            threshold = threshold_of(names, proba, valid[1])
+    model, fit, mb = train_fasttext(case, *every)
     clean = [text.lower() for text in test[0]]
     asked = fastest(best=functools.partial(model.predict, clean, k=1))["best"].cpu
     names, proba = probabilities_of(model, test[0])
-    figures = {"mb": mb, "texts_per_second": len(clean) / asked, "fit": fit.cpu}
+    figures = {"mb": mb, "texts_per_second": len(clean) / asked, "fit": fit}
     figures["n_classes"] = names.size
-    if name == "tags":
+    if case["set"] == "tags":
+        # The threshold is that of a model of the training part.
+        rough, _, _ = train_fasttext(case, *train)
+        threshold = threshold_of(*probabilities_of(rough, valid[0]), valid[1])
         found = [names[row > threshold] for row in proba]
         return figures | tag_figures(names, proba.argmax(axis=1), found, test[1])
     proba /= proba.sum(axis=1, keepdims=True)
     return figures | figures_of(names, proba, test[1])
+
+
+def train_fasttext(case, texts, y) -> tuple:
+    """(model, CPU seconds of its fit, MB of its file)."""
+    import fasttext
+
+    fasttext.FastText.eprint = print
+    # Each thread draws a tenth of the first weights, so one thread leaves nine tenths
+    # of them undrawn. The default of 12 threads draws all; on one core they take turns,
+    # and take the processor time of one.
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    lines_of = (tags_of(label) + text.lower() for text, label in zip(texts, y))
+    with tempfile.TemporaryDirectory() as folder:
+        path, saved = Path(folder) / "train.txt", Path(folder) / "model.bin"
+        path.write_text("\n".join(lines_of) + "\n", encoding="utf-8")
+        fit = timed(
+            fasttext.train_supervised, str(path), thread=12, verbose=0, repeats=1,
+            **parameters_of(FASTTEXT[case["set"]][case["model"]]),
+        )  # fmt: skip
+        fit.result.save_model(str(saved))
+        return fit.result, fit.cpu, saved.stat().st_size / 1e6
 
 
 def parameters_of(setting: str) -> dict:

@@ -171,9 +171,10 @@ class Draw(NamedTuple):
     def best_of(self, pair: Sequence[Any], C: float) -> int:
         """Whether the second rows have the smaller log-loss; 0 for one class.
 
-        pair: two kinds of rows of the texts `at`. The second have more columns, which
-        more texts than these learn better: of a part of the texts or labels, they are
-        chosen unless the first are better by `_SURE` standard errors.
+        pair: two kinds of rows of the texts `at`. A model of more texts gains more from
+        the second rows, which have more columns. If only a part of the texts or labels
+        is compared, the second rows are therefore chosen unless the first rows are
+        better by `_SURE` standard errors.
         """
         if self.targets.n_outcomes == 1:
             return 0

@@ -73,9 +73,9 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
           at most 5000 texts, drawn at random, after a linear classifier has learned the
           other half. If the difference is at most two standard errors, the halves also
           change their places. If there are more texts or labels than were compared,
-          "both" unless "letters" are better by two standard errors: more texts improve
-          the weights of words more. "letters" if there are too few texts, or no n-gram
-          of "words".
+          "both" unless "letters" is better by two standard errors: a model of more
+          texts gains more from words. "letters" if there are too few texts, or no
+          n-gram of "words".
         - An `NgramVectorizer`, or another transformer of texts; it is cloned.
 
     ngram_range : tuple (shortest, longest), default=None

@@ -77,7 +77,7 @@ def imported(*commands, cwd):
     Modules stay, so that the packages after the last command are those of all.
     """
     code = (
-        "import io, json, os, sys\n"
+        "import io, json, sys\n"
         "from sklstruct._cli import main\n"
         "data = sys.stdin.buffer.read()\n"
         "for words in json.loads(sys.argv[1]):\n"

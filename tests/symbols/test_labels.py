@@ -14,8 +14,10 @@ from sklstruct.symbols._encoding import (
     encode_labels,
     learn_symbols,
     pack_strings,
+    plain,
     unpack_strings,
 )
+from sklstruct.symbols._sequences import items
 
 BIG = 2**60
 SYMBOLS = {
@@ -227,6 +229,12 @@ def test_ends_of_packed_strings_rise(ends):
     """Ends that fall gave empty strings."""
     with pytest.raises(ValueError, match="the ends of words"):
         unpack_strings("words", (np.frombuffer(b"abc", np.uint8), np.array(ends)))
+
+
+def test_items_of_a_list_are_plain():
+    values = [np.int64(3), np.float32(0.5), np.bool_(True), np.str_("a"), "b", 7, None]
+    for found, value in zip(items(values), values, strict=True):
+        assert found == plain(value) and type(found) is type(plain(value))
 
 
 def test_bytes_behind_the_last_packed_string_are_text():
