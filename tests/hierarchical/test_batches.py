@@ -126,6 +126,7 @@ def test_classes_that_come_late(data):
     first = np.flatnonzero(y < 6)
     late = batched(X[first], y[first], 1)
     assert set(late.predict(Z)) <= set(range(6))
+    assert np.count_nonzero(late.node_n_iter_) == 3  # three nodes have no samples
     P = late.predict_proba(Z)
     np.testing.assert_allclose(P.sum(axis=1), 1)
     rest = np.flatnonzero(y >= 6)

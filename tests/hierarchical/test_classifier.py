@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from _callbacks import needs_callbacks
-from _cases import all_pairs
+from _cases import all_pairs, each_value
 from _nodes import logistic
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
@@ -75,8 +75,7 @@ def clouds(n_classes, per_class, d=8, seed=0, spread=3.0):
 VARIANTS = {
     "cut": {},
     "flat": {"max_depth": 0},
-    "depth1": {"max_depth": 1},
-    "depth2": {"max_depth": 2},
+    "depth": {"max_depth": 2},
     "given": {"taxonomy": NESTED},
     "chain": {"taxonomy": [[[[[[[[[0, 1], 2], 3], 4], 5], 6], 7], 8], 9]},
     "three": {"n_taxonomies": 3},
@@ -133,8 +132,7 @@ def test_sums_to_one(fitted, test):
     assert_allclose(fitted.predict_proba(test[0]).sum(axis=1), 1, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", BUILDERS)
-@pytest.mark.parametrize("max_depth", [0, 1, 2, None])
+@pytest.mark.parametrize(*each_value(name=BUILDERS, max_depth=[0, 1, 2, None]))
 def test_sums_to_one_for_every_builder(train, test, name, max_depth):
     model = HierarchicalClassifier(
         name, max_depth=max_depth, random_state=0, estimator=logistic(tol=1e-2)
@@ -149,14 +147,14 @@ def test_sums_to_one_for_every_builder(train, test, name, max_depth):
 def test_independent_of_the_batch(fitted, test):
     X, y = test
     whole = fitted.predict_proba(X)
-    single = np.vstack([fitted.predict_proba(x[None]) for x in X[:40]])
-    assert_allclose(single, whole[:40], rtol=1e-11, atol=1e-15)
+    single = np.vstack([fitted.predict_proba(x[None]) for x in X[:15]])
+    assert_allclose(single, whole[:15], rtol=1e-11, atol=1e-15)
     target = fitted.target_log_proba(X, y)
-    single = np.array([fitted.target_log_proba(X[[i]], y[[i]])[0] for i in range(40)])
+    single = np.array([fitted.target_log_proba(X[[i]], y[[i]])[0] for i in range(15)])
     if not hasattr(fitted, "estimators_"):
-        assert_array_equal(single, target[:40])  # compiled: to the last bit
-    assert_allclose(single, target[:40], rtol=1e-11)
-    assert_array_equal(fitted.predict(X[:40]), fitted.predict(X)[:40])
+        assert_array_equal(single, target[:15])  # compiled: to the last bit
+    assert_allclose(single, target[:15], rtol=1e-11)
+    assert_array_equal(fitted.predict(X[:15]), fitted.predict(X)[:15])
 
 
 def test_log_proba_ranks_like_proba(fitted, test):
@@ -318,6 +316,10 @@ def test_predict_is_exact_at_every_scale(random_weights, scale):
     assert (model.n_dot_products(Z) <= 2 * model.coef_.shape[0]).all()
 
 
+# "wide" has no node with two classes
+@pytest.mark.parametrize(
+    "random_weights", ["balanced", "chain", "single"], indirect=True
+)
 @pytest.mark.parametrize("gap", [1e-6, 1e-9, 1e-12])
 def test_classes_that_single_precision_cannot_tell_apart(random_weights, gap):
     model = copy.deepcopy(random_weights)
@@ -326,8 +328,6 @@ def test_classes_that_single_precision_cannot_tell_apart(random_weights, gap):
     first = forest.first_child[two]
     classes = (forest.n_child[first] == 0) & (forest.n_child[first + 1] == 0)
     rows = forest.row[two[classes]]
-    if rows.size == 0:
-        pytest.skip("no node with two classes")
     model.coef_[rows] *= gap
     model.intercept_[rows] = 0
     Z = np.random.default_rng(2).normal(size=(3000, 40))
@@ -486,7 +486,7 @@ def test_one_class(train, test):
         assert_array_equal(model.target_log_proba(test[0][:2], [7, 3]), [0, np.nan])
 
 
-@pytest.mark.parametrize("name", BUILDERS)
+@pytest.mark.parametrize("name", ["cut", "ward"])
 def test_permuting_class_names_permutes_the_answer(train, test, name):
     """Two classifiers that differ in the names of classes only give one answer.
 
@@ -542,7 +542,7 @@ def test_csr_is_dense(train, test):
     for options in (
         {},
         {"n_taxonomies": 2},
-        {"estimator": PerNodeC(estimator=logistic(tol=1e-9))},
+        {"estimator": PerNodeC([0.1, 1.0], estimator=logistic(tol=1e-9))},
     ):
         dense = HierarchicalClassifier(
             NESTED, estimator=logistic(tol=1e-9), random_state=0
@@ -1026,9 +1026,11 @@ def test_given_tree_may_hold_more_classes(train, test):
     assert model.taxonomy_ == Taxonomy.from_nested(NESTED)
 
 
-@pytest.mark.parametrize("name", BUILDERS)
 @pytest.mark.parametrize(
-    "case", ["single_samples", "constant", "one_constant", "wide", "duplicates"]
+    *each_value(
+        case=["single_samples", "constant", "one_constant", "wide", "duplicates"],
+        name=BUILDERS,
+    )
 )
 def test_degenerate_data(name, case):
     rng = np.random.default_rng(0)
@@ -1165,7 +1167,14 @@ def test_searches_are_parameters(train):
     assert search.best_params_ == {"estimator__rate": 10.0}
     search = GridSearchCV(
         HierarchicalClassifier(NESTED, random_state=0),
-        {"estimator": [None, logistic(), PerNodeC(), GammaPrior()]},
+        {
+            "estimator": [
+                None,
+                logistic(),
+                PerNodeC([0.1, 1.0]),
+                GammaPrior([2, 4], 10.0),
+            ]
+        },
         cv=2,
     ).fit(*train)
     scores = search.cv_results_["mean_test_score"]
@@ -1200,7 +1209,7 @@ def test_gamma_chooses_by_held_out_loss():
         for a, b in loss:
             C = 1.0
             for _ in range(10):
-                flat = LogisticRegression(C=C, tol=1e-8, max_iter=10_000)
+                flat = LogisticRegression(C=C, tol=1e-8, solver="newton-cholesky")
                 flat.fit(X[fold != f], y[fold != f])
                 new = (b + (flat.coef_**2).sum()) / (2 * (a - 1))
                 if abs(new - C) <= 1e-2 * C:
@@ -1259,8 +1268,9 @@ def test_scores_of_a_flat_model_that_no_machine_can_hold(train, monkeypatch):
     assert tree.fit(X, y).predict(X).shape == y.shape
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e300])
-@pytest.mark.parametrize("class_weight", [None, "balanced"])
+@pytest.mark.parametrize(
+    *each_value(class_weight=[None, "balanced"], scale=[1e-300, 1e300])
+)
 def test_weights_beyond_the_range_of_floats(train, scale, class_weight):
     X, y = train
     model = HierarchicalClassifier(class_weight=class_weight)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from _callbacks import StopAfter, needs_callbacks
+from _cases import each_value
 from _nodes import logistic
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
@@ -39,8 +40,9 @@ def train():
 # ------------------------------------------------------------------------ scales
 
 
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
-@pytest.mark.parametrize("scale", [1e6, 1e12, 1e30, 1e140])
+@pytest.mark.parametrize(
+    *each_value(scale=[1e6, 1e12, 1e30, 1e140], kind=[np.asarray, sp.csr_matrix])
+)
 def test_common_scale_of_the_features(kind, scale):
     """With a ridge that does not matter, the scale of X only scales the weights."""
     X, y = make_classification(

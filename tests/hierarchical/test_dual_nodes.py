@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _cases import all_pairs, each_value
 from _nodes import leaves, logistic
 from scipy.optimize import check_grad, minimize
 from scipy.special import logsumexp
@@ -186,7 +187,7 @@ def fitted(request, loss, data):
 
 
 def test_is_the_formula(fitted, new):
-    X = new[0][:40]
+    X = new[0][:20]
     proba = fitted.predict_proba(X)
     np.testing.assert_allclose(
         proba, by_definition(fitted, X.toarray()), rtol=2e-4, atol=1e-9
@@ -199,10 +200,19 @@ def test_several_trees_are_the_mean(new, data):
     )
     with leaves(1):
         model.fit(*data)
-    X = new[0][:40]
+    X = new[0][:20]
     expected = by_definition(model, X.toarray())
     np.testing.assert_allclose(model.predict_proba(X), expected, rtol=2e-4, atol=1e-9)
     check_answers(model, new[0])
+
+
+def test_one_answer_evaluates_one_leaf_of_sure_samples(data, new):
+    model = HierarchicalClassifier(ONE_LEVEL, estimator=dual(), random_state=0)
+    with leaves(1):
+        model.fit(*data)
+    sure = model.predict_proba(new[0]).max(axis=1) > 0.5
+    # four scores of the root and six of a leaf
+    assert np.median(model.n_dot_products(new[0])[sure]) == 10
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -225,7 +235,7 @@ def test_random_trees(seed):
         [rng.uniform(0.2, 3, (n_trees, 2)), rng.random(n_trees),
          rng.normal(size=(n_trees, 2)) * 3]
     )  # fmt: skip
-    some = X[rng.choice(X.shape[0], 15, replace=False)]
+    some = X[rng.choice(X.shape[0], 8, replace=False)]
     for n_leaves in (model.n_leaves_, 1000):
         model.nodes_.n_leaves = n_leaves
         np.testing.assert_allclose(
@@ -251,11 +261,11 @@ def test_leaves_that_are_evaluated(n_leaves, data, new):
         ).fit(X, y)
     # the evidence of leaves that are not evaluated, -c, is not that of the others
     model.nodes_.numbers = np.array([[0.3, 1.0, 0.8, -1.0, 0.0]])
-    proba = model.predict_proba(X[:40])
+    proba = model.predict_proba(X[:15])
     np.testing.assert_allclose(
-        proba, by_definition(model, X[:40].toarray()), rtol=1e-3, atol=1e-9
+        proba, by_definition(model, X[:15].toarray()), rtol=1e-3, atol=1e-9
     )
-    check_answers(model, X[:40])
+    check_answers(model, X[:15])
 
 
 def check_answers(model, X):
@@ -278,7 +288,10 @@ def check_answers(model, X):
     assert (np.diff(log_proba, axis=1) <= 0).all()
 
 
-@pytest.mark.parametrize("n_leaves", [1, 2, 3, 100])
+@pytest.mark.parametrize(
+    *all_pairs(loss=LOSSES, fitted=TREES, n_leaves=[1, 2, 3, 100]),
+    indirect=["loss", "fitted"],
+)
 def test_answers_agree_whatever_is_looked_into(fitted, new, n_leaves):
     model = pickle.loads(pickle.dumps(fitted))
     model.nodes_.n_leaves = n_leaves
@@ -293,17 +306,20 @@ def test_ties_of_leaves_go_to_the_first_class():
     """A leaf of the mass of the best class so far may hold a class before it."""
     X, y = text(n=400, n_classes=6)
     node = dual("squared_hinge", intercept_scaling=0)
-    tree = [[4, 5], [3], [2], [0], [1]]
-    with leaves(1):
-        model = HierarchicalClassifier(tree, estimator=node).fit(X, y)
-    model.nodes_.numbers = np.array([[1.0, 1.0, 0.0, 5.0, 0.0]])
+    tree, other = [[4, 5], [3], [2], [0], [1]], [[4, 5], [2, 3], [1], [0]]
     nothing = sp.csr_matrix((1, X.shape[1]))  # all scores are 0
-    P = model.predict_proba(nothing)[0]
-    assert (P[:4] == P[0]).all() and P[0] > P[4] == P[5]
-    for k in range(1, 7):
-        best = model.nodes_.search(nothing, k, None)[0][0]
-        assert best.tolist() == list(range(k))
-    assert model.predict(nothing) == [0]
+    for trees in ((tree,), (tree, other)):
+        model = HierarchicalClassifier(trees, n_taxonomies=len(trees), estimator=node)
+        with leaves(1):
+            model.fit(X, y)
+        model.nodes_.numbers = np.array([[1.0, 1.0, 0.0, 5.0, 0.0]] * len(trees))
+        P = model.predict_proba(nothing)[0]
+        assert P[0] == P[1] and P[2] == P[3] and P[0] > P[4] == P[5]
+        assert (P[2] == P[0]) == (len(trees) == 1)
+        for k in range(1, 7):
+            best = model.nodes_.search(nothing, k, None)[0][0]
+            assert best.tolist() == list(range(k))
+        assert model.predict(nothing) == [0]
 
 
 @pytest.mark.parametrize("tree", TREES)
@@ -396,15 +412,17 @@ def test_numbers_minimise_the_fold_and_their_gradient_is_right(monkeypatch, data
 
 
 def test_a_tree_after_a_flat_one(data, new):
-    """The flat one has no leaves to choose; the other one chooses."""
+    """The flat one has no leaves to choose; the other one chooses. Also before it."""
     trees = list(range(K)), TWO_LEVELS
-    model = HierarchicalClassifier(
-        trees, estimator=dual(), n_taxonomies=2, random_state=0
-    ).fit(*data)
-    Z = new[0][:40]
-    np.testing.assert_allclose(
-        model.predict_proba(Z), by_definition(model, Z), atol=1e-5
-    )
+    Z = new[0][:20]
+    for both in (trees, trees[::-1]):
+        model = HierarchicalClassifier(
+            both, estimator=dual(), n_taxonomies=2, random_state=0
+        ).fit(*data)
+        np.testing.assert_allclose(
+            model.predict_proba(Z), by_definition(model, Z), atol=1e-5
+        )
+        check_answers(model, Z)
 
 
 def test_rows_without_entries(data):
@@ -763,6 +781,9 @@ def test_ctrl_c(data, n_jobs):
         signal.signal(signal.SIGALRM, old)
 
 
+@pytest.mark.parametrize(
+    *each_value(loss=LOSSES, fitted=TREES), indirect=["loss", "fitted"]
+)
 def test_pickles(fitted, new):
     again = pickle.loads(pickle.dumps(fitted))
     assert np.array_equal(again.predict_proba(new[0]), fitted.predict_proba(new[0]))
@@ -774,7 +795,7 @@ def test_pickles(fitted, new):
 def test_log_loss_of_the_fold():
     """Value against the formula leaf by leaf, gradient against differences."""
     rng = np.random.default_rng(0)
-    n, L, b, wide = 60, 6, 2, 40
+    n, L, b, wide = 30, 6, 2, 40
     sizes = np.array([3, 40, 17, 1, 8, 2])  # the fourth is a leaf of one class
     route = rng.normal(size=(n, L)) * 2
     pending = np.zeros((n, L), dtype=bool)
@@ -834,10 +855,15 @@ def test_log_loss_of_the_fold():
     best, least = numbers.fit_numbers(fold)
     np.testing.assert_allclose(least, expected(best), rtol=1e-12)
     assert least <= log_loss(np.array([1.0, 1.0, 0.5, 0.0, 0.0]))[0]
+    # without evidence of leaves their part in the mass is that of the prior
+    fold.kind[fold.kind == STATES["open"]] = STATES["closed"]
+    fold.item[:] = -1
+    assert numbers.fit_numbers(fold)[0][2] == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("loss", ["squared_hinge", "log_loss"])
-@pytest.mark.parametrize("kind", [sp.csr_matrix, np.asarray])
+@pytest.mark.parametrize(
+    *each_value(kind=[sp.csr_matrix, np.asarray], loss=["squared_hinge", "log_loss"])
+)
 def test_the_root_reads_the_training_set_and_sorts_no_copy(loss, kind, monkeypatch):
     """Fits and trials are those of sorted samples, bit by bit."""
     rng = np.random.default_rng(0)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from _cases import each_value
 from sklearn.datasets import make_multilabel_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
@@ -127,20 +128,21 @@ ROOT = {1: 0, 5: 0, 3: 1, 4: 1, 2: 0, 8: 0, 6: 0, 7: 2}
 ABOVE_OF_ROOT = {**{label: [0] for label in (1, 2, 5, 6, 8)}, 3: [1, 0], 4: [1, 0]}
 
 
-@pytest.mark.parametrize("threshold", [0.3, "f1"])
 @pytest.mark.parametrize(
-    ("parents", "params"),
-    [
-        (PARENTS, {"max_depth": 0}),
-        (PARENTS, {"max_leaf": 100}),
-        (PARENTS, {"max_depth": 1}),
-        (ROOT, {}),
-        (ROOT, {"max_depth": 1}),
-    ],
+    *each_value(
+        tree=[
+            (PARENTS, {"max_depth": 0}),
+            (PARENTS, {"max_leaf": 100}),
+            (PARENTS, {"max_depth": 1}),
+            (ROOT, {}),
+            (ROOT, {"max_depth": 1}),
+        ],
+        threshold=[0.3, "f1"],
+    )
 )
-def test_trees_that_do_not_keep_the_node(data, parents, params, threshold):
+def test_trees_that_do_not_keep_the_node(data, tree, threshold):
     """Merged with others or at the root, a label has the largest P of those below."""
-    X, Y = data
+    (X, Y), (parents, params) = data, tree
     model = HierarchicalClassifier(
         parents, random_state=0, threshold=threshold, **params
     ).fit(X, Y)

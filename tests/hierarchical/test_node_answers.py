@@ -5,6 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _cases import each_value
 from _nodes import logistic
 from sklearn.datasets import load_digits, make_multilabel_classification
 from sklearn.linear_model import LogisticRegression
@@ -85,7 +86,10 @@ def test_probabilities_of_nodes_are_sums_over_leaves(model, digits):
     model.set_params(n_jobs=None)
 
 
-@pytest.mark.parametrize("confidence", [0.0, 0.3, 0.5, 0.7, 0.95, 1.0])
+@pytest.mark.parametrize(
+    *each_value(model=MODELS, confidence=[0.7, 0.0, 0.3, 0.5, 0.95, 1.0]),
+    indirect=["model"],
+)
 def test_deepest_sure_node_is_the_end_of_a_walk(model, digits, confidence):
     Z = digits[2]
     P = model.predict_proba(Z)
@@ -119,7 +123,7 @@ def test_deepest_sure_node_is_the_end_of_a_walk(model, digits, confidence):
 
 
 def test_above_one_half_it_is_the_smallest_node(model, digits):
-    Z = digits[2]
+    Z = digits[2][:60]
     P, tree = model.predict_proba(Z), model.taxonomy_
     classes = tree.label_paths(tree.classes)
     for confidence in (0.51, 0.8, 0.99):
@@ -135,7 +139,9 @@ def test_above_one_half_it_is_the_smallest_node(model, digits):
                     assert (path[:d] == other[:d]).all()
 
 
-@pytest.mark.parametrize("alpha", [0.02, 0.1, 0.4, 0.9])
+@pytest.mark.parametrize(
+    *each_value(model=MODELS, alpha=[0.02, 0.1, 0.9, 0.4]), indirect=["model"]
+)
 def test_sets_are_the_smallest(model, digits, alpha):
     Z = digits[2][:40]
     P = model.predict_proba(Z)

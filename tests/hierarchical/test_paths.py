@@ -176,7 +176,9 @@ def test_partial_labels_train_the_nodes_above_only(sparse):
     assert_allclose(inside, expected, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("estimator", [logistic(), PerNodeC(), GammaPrior()])
+@pytest.mark.parametrize(
+    "estimator", [logistic(), PerNodeC(), GammaPrior(2, [1.0, 100.0])]
+)
 def test_partial_labels_and_folds(estimator):
     """No fold holds out the only known sample of a class."""
     X, y, _, level = partial_digits()

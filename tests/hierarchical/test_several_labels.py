@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _cases import each_value
 from _nodes import logistic
 from scipy.optimize import minimize
 from scipy.special import expit
@@ -116,8 +117,9 @@ def test_flat_model_is_one_vs_rest_of_scikit_learn(data, loss):
     )
 
 
-@pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("loss", ["squared_hinge", "ovr_log_loss"])
+@pytest.mark.parametrize(
+    *each_value(name=SHAPES, loss=["squared_hinge", "ovr_log_loss"])
+)
 def test_searches_find_what_all_marginals_say(data, name, loss):
     X, Y = data
     model = HierarchicalClassifier(
@@ -347,20 +349,21 @@ def test_altered_calibration_is_refused(data, change):
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"scale_": np.nan},
-        {"scale_": -1.0},
-        {"power_": 0.0},
-        {"offset_": np.inf},
-        {"offset_": "1"},
-        {"threshold_": 1.0},
-        {"threshold_": np.zeros(2)},
-        {"loss_": "none"},
-        {"weights_": NodeWeights([], 40)},
-    ],
+    *each_value(
+        change=[
+            {"scale_": np.nan},
+            {"scale_": -1.0},
+            {"power_": 0.0},
+            {"offset_": np.inf},
+            {"offset_": "1"},
+            {"threshold_": 1.0},
+            {"threshold_": np.zeros(2)},
+            {"loss_": "none"},
+            {"weights_": NodeWeights([], 40)},
+        ],
+        several=[False, True],
+    )
 )
-@pytest.mark.parametrize("several", [False, True])
 def test_altered_calibration_of_the_flat_model_is_refused(data, several, change):
     X, Y = data
     y = Y if several else Y[:, :4].argmax(axis=1)
