@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from _prose import hits
+from _prose import hits, walk
 
 from sklstruct.loglinear import Penalty, Solver
 from sklstruct.plotting._display import Display
@@ -114,6 +114,12 @@ def sources():
 
 
 @cache
+def nodes():
+    """name -> nodes of the syntax tree of every Python file of the package."""
+    return {name: list(walk(tree)) for name, tree in sources().items()}
+
+
+@cache
 def kernels():
     """name -> lines of every Cython file."""
     return {
@@ -124,16 +130,13 @@ def kernels():
 
 def module_file(parts):
     """The file of a module given by its names below the package, or None."""
-    base = PACKAGE.joinpath(*parts)
-    for path in (
-        base / "__init__.py",
-        base.with_suffix(".py"),
-        base.with_suffix(".pyx"),
-        base.with_suffix(".pxd"),
-    ):
-        if path.exists() and path.is_relative_to(PACKAGE):
-            return name_of(path)
-    return None
+    base = "/".join(parts)
+    files = (
+        (f"{base}/__init__.py", f"{base}.py", f"{base}.pyx", f"{base}.pxd")
+        if base
+        else ("__init__.py",)
+    )
+    return next((f for f in files if f in sources() or f in kernels()), None)
 
 
 def origin(name, module, level):
@@ -149,10 +152,16 @@ def origin(name, module, level):
 CIMPORT = re.compile(r"\s*from\s+(\.*)([\w.]*)\s+c?import\s+(.+)")
 
 
+@cache
 def imports():
+    """The list of `each_import`."""
+    return list(each_import())
+
+
+def each_import():
     """(importing file, line, imported file, imported names), functions included."""
-    for name, tree in sources().items():
-        for node in ast.walk(tree):
+    for name, found in nodes().items():
+        for node in found:
             if isinstance(node, ast.ImportFrom):
                 parts = origin(name, node.module, node.level)
                 names = [alias.name for alias in node.names]
@@ -252,8 +261,8 @@ def circles():
 
 def relative_imports():
     """Imports of the package's own modules are relative."""
-    for name, tree in sources().items():
-        for node in ast.walk(tree):
+    for name, found in nodes().items():
+        for node in found:
             if isinstance(node, ast.ImportFrom) and not node.level:
                 modules = [node.module]
             elif isinstance(node, ast.Import):
@@ -277,15 +286,15 @@ def shared_names():
         for imported in objects:
             if imported.startswith("_") and not imported.startswith("__"):
                 yield name, line, f"imports the private name {imported}"
-    for name, tree in sources().items():
+    for name, found in nodes().items():
         modules = set()
-        for node in ast.walk(tree):
+        for node in found:
             if isinstance(node, ast.ImportFrom):
                 parts = origin(name, node.module, node.level)
                 for alias in node.names:
                     if parts is not None and module_file([*parts, alias.name]):
                         modules.add(alias.asname or alias.name)
-        for node in ast.walk(tree):
+        for node in found:
             if (
                 isinstance(node, ast.Attribute)
                 and isinstance(node.value, ast.Name)
@@ -311,8 +320,8 @@ def last_text(node):
 
 def full_stops():
     """Messages of errors and warnings have no final full stop."""
-    for name, tree in sources().items():
-        for node in ast.walk(tree):
+    for name, found in nodes().items():
+        for node in found:
             if isinstance(node, ast.Raise):
                 call = node.exc
             elif isinstance(node, ast.Expr):
@@ -393,8 +402,8 @@ SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns")
 
 def docstring_spacing():
     """One blank line between the entries of a docstring's sections."""
-    for name, tree in sources().items():
-        for node in ast.walk(tree):
+    for name, found in nodes().items():
+        for node in found:
             if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 continue
             lines = (ast.get_docstring(node) or "").splitlines()
