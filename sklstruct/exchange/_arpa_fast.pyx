@@ -335,28 +335,35 @@ cdef inline Py_ssize_t put_number(
 
     decimals: 0 writes the digits that the number needs, as do numbers without room.
     """
-    cdef unsigned char digits[40]
-    cdef int i, n = 0, zeros = 0
+    cdef unsigned char digits[44]
+    cdef int _i, n = 20, end = 20
     cdef uint64_t scaled
     if decimals == 0 or not fabs(value) * power < 1e18:
         return put_shortest(out, at, value)
     scaled = <uint64_t>floor(fabs(value) * power + 0.5)
-    if value < 0 and scaled:
+    if scaled == 0:  # most back-off weights of the last n-grams
+        out[at] = c'0'
+        return at + 1
+    if value < 0:
         out[at] = c'-'
         at += 1
-    while scaled or n <= decimals:
+    for _i in range(decimals):
+        n -= 1
         digits[n] = <unsigned char>(48 + scaled % 10)
         scaled //= 10
-        n += 1
-    while zeros < decimals and digits[zeros] == 48:
-        zeros += 1
-    for i in range(n - 1, zeros - 1, -1):
-        if i == decimals - 1:
-            out[at] = c'.'
-            at += 1
-        out[at] = digits[i]
-        at += 1
-    return at
+    n -= 1
+    digits[n] = c'.'
+    while scaled or digits[n] == c'.':
+        n -= 1
+        digits[n] = <unsigned char>(48 + scaled % 10)
+        scaled //= 10
+    while digits[end - 1] == 48:
+        end -= 1
+    if digits[end - 1] == c'.':
+        end -= 1
+    # A copy of a fixed size, as in `put_word`; the next bytes are written later.
+    memcpy(&out[at], &digits[n], 24)
+    return at + end - n
 
 
 cdef inline Py_ssize_t put_word(

@@ -334,10 +334,11 @@ class ExactPredictor(GraphPredictor):
 def _flags(known: list[list[list[int] | None]], sizes: list[int]) -> np.ndarray:
     """Whether each label of each item, all in a row, is among those known."""
     flags = np.ones(sum(sizes), dtype=bool)
-    start = 0
+    allowed, start = [], 0
     for labels, size in zip(chain.from_iterable(known), sizes):
         if labels is not None:
             flags[start : start + size] = False
-            flags[[start + a for a in labels]] = True
+            allowed += [start + a for a in labels]
         start += size
+    flags[allowed] = True
     return flags

@@ -135,6 +135,10 @@ random_state : int, RandomState, Generator or None, default=None
 """
 
 
+# Types of several labels of which one is right.
+_SEVERAL = (set, frozenset, list, np.ndarray)
+
+
 def known_labels(
     name: str,
     given: Any,
@@ -178,21 +182,25 @@ def known_labels(
             code = code_of(i, j)
             if id(code) not in integers:
                 integers[id(code)] = all(isinstance(c, int) for c in code)
-            if is_unknown(entry) or (
-                type(entry) is int
-                and entry == -1
-                and integers[id(code)]
-                and entry not in code
+            several = isinstance(entry, _SEVERAL)
+            if not several and (
+                is_missing(entry)
+                or (
+                    type(entry) is int
+                    and entry == -1
+                    and integers[id(code)]
+                    and entry not in code
+                )
             ):
                 row.append(None)
                 continue
-            several = isinstance(entry, set | frozenset | list | np.ndarray)
             labels = items(entry) if several else [entry]
             if not labels:
                 raise ValueError(
                     f"{name}[{i}][{j}] is empty: no label is allowed there; None "
                     "allows all"
                 )
+            codes: list[int] = []
             for one in labels:
                 if one not in code:
                     shown = ", ".join(repr(c) for c in list(code)[:5])
@@ -201,7 +209,8 @@ def known_labels(
                         f"{name}[{i}][{j}] holds {one!r}, which is not in the labels "
                         f"that are possible there ({shown}{more})"
                     )
-            row.append([code[one] for one in labels])
+                codes.append(code[one])
+            row.append(codes)
         out.append(row)
     return out
 
