@@ -41,7 +41,7 @@ def active_set(penalty, lam):
 
 CURVES = {
     "Kneser-Ney": lambda _: KneserNeyLM(),
-    "Kneser-Ney, order": lambda t: KneserNeyLM(int(t)),
+    "Kneser-Ney, order": lambda _: KneserNeyLM(),
     "Kneser-Ney, counts returned": lambda t: PrunedKneserNeyLM(threshold=t),
     "grown": lambda t: GrownLM(lam=t),
     "tree_l2": lambda t: plain("tree_l2", t),
@@ -99,7 +99,8 @@ def run(case):
         estimator, method = PRUNED[name]
     else:
         estimator = CURVES[name](threshold)
-    lm = LanguageModel(estimator, max_depth=DEPTH)
+    depth = threshold if name.endswith("order") else DEPTH
+    lm = LanguageModel(estimator, max_depth=depth)
 
     def fit_and_prune():
         counted = lm.count(wikitext("train"))
