@@ -122,6 +122,7 @@ def run(stride, only=None):
         print(json.dumps([name, n_answers, n_tried, ended]), flush=True)
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each pickle is loaded in a fork")
 @pytest.mark.parametrize("stride", [97, 31, pytest.param(1, marks=pytest.mark.slow)])
 def test_altered_pickles_never_end_the_interpreter(stride, tmp_path):

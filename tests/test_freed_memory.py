@@ -19,6 +19,7 @@ import sys
 import warnings
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from _fitted import ask, fitted
 from sklearn.base import clone
@@ -181,6 +182,7 @@ def child(value, times):
     return json.loads(done.stdout)
 
 
+@pytest.mark.processes
 def test_answers_do_not_depend_on_what_memory_held():
     (first, bounds), (second, bounds_again) = map(child, VALUES, (2, 1))
     assert len(first) > 90 and first.keys() == second.keys()

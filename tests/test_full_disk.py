@@ -144,6 +144,7 @@ def child(tmp_path_factory):
     return lambda kind: (base / kind, (base / f"said{kind}").read_text().splitlines())
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("kind", MODELS)
 def test_models(kind, child):
     folder, (said,) = child(kind)
@@ -156,6 +157,7 @@ def test_models(kind, child):
         assert path.read_text().rstrip().endswith("\\end\\")
 
 
+@pytest.mark.processes
 def test_models_of_crfsuite(child):
     folder, said = child(".crfsuite")
     path = folder / "old.crfsuite"
@@ -164,6 +166,7 @@ def test_models_of_crfsuite(child):
     assert len(ConditionalRandomField.load(path).feature_names_) == 400  # the old one
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("kind", COMMANDS)
 def test_commands(kind, child):
     folder, (*said, code) = child(kind)
@@ -173,6 +176,7 @@ def test_commands(kind, child):
     assert len(read(path).labels.classes) < 40  # the old model, whole
 
 
+@pytest.mark.processes
 def test_checkpoints(child):
     folder, (before, warned, after, optimality) = child(".checkpoint")
     assert "the fit goes on" in warned and str(folder / "old.checkpoint") in warned
@@ -181,6 +185,7 @@ def test_checkpoints(child):
     assert sorted(os.listdir(folder)) == ["old.checkpoint", "text"]
 
 
+@pytest.mark.processes
 def test_runs(child):
     folder, (said,) = child(".runs")
     assert "no room for" in said and str(folder) in said, said

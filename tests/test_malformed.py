@@ -359,12 +359,14 @@ def found():
     return outcomes()
 
 
+@pytest.mark.processes
 def test_every_entry_takes_the_matrix_that_is_not_malformed(found):
     assert len(found) > 40
     wrong = {name: of["good"] for name, of in found.items() if of["good"] != "returned"}
     assert not wrong
 
 
+@pytest.mark.processes
 def test_nothing_dies_and_all_is_refused_by_name(found):
     wrong = []
     for name, of in found.items():

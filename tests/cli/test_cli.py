@@ -102,6 +102,7 @@ def imported(*commands, cwd):
     return found
 
 
+@pytest.mark.processes
 def test_imports(folder):
     """Help starts without numpy, what works on tables without scikit-learn."""
     names = ([], ["lmplz"], ["train"], ["query"], ["classify", "train"])
@@ -281,6 +282,7 @@ def test_mix(model, folder, capsys):
     assert "both.pkl is not a table" in capsys.readouterr().err
 
 
+@pytest.mark.processes
 def test_qualities(folder, capsys):
     given = ["train", "train.txt", "-n", 3, "-q", "--model"]
     assert run(*given, "kneser-ney", "-o", "f.arpa") == 0
@@ -730,6 +732,7 @@ def test_interrupt_is_130(folder, monkeypatch):
     assert run("info", "m.arpa") == 130
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
 def test_closed_pipe(model):
     process = command("sample", "m.arpa", "-k", 4000)  # more than a pipe holds

@@ -282,6 +282,7 @@ def shell(line, **more):
     )
 
 
+@pytest.mark.processes
 @POSIX
 def test_closed_streams(folder):
     """No traceback; an error only where the stream is needed."""
@@ -328,6 +329,7 @@ def test_devices_as_outputs(folder):
     assert run("convert", "m.arpa", "/dev/null") == 0
 
 
+@pytest.mark.processes
 @POSIX
 def test_utf8_in_any_locale(folder):
     """Words come out as the bytes that went in."""

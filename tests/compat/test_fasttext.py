@@ -535,6 +535,7 @@ print(isinstance(fasttext.load_model({path!r}), _FastText))
 """
 
 
+@pytest.mark.processes
 def test_install(tmp_path):
     path = MODELS["words"].write(tmp_path / "m.bin")
     program = [sys.executable, "-c", PROGRAM.format(path=path)]

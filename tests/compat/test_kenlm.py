@@ -179,6 +179,7 @@ def test_wrong_arguments(model, tmp_path):
         assert "b'" not in str(error.value)
 
 
+@pytest.mark.processes
 def test_install(tmp_path):
     """In other processes, away from the source tree, which may hold no kernels."""
     program = (

@@ -571,6 +571,7 @@ with pycrfsuite.Tagger().open(PATH) as tagger:
 """
 
 
+@pytest.mark.processes
 def test_programs_that_import_pycrfsuite(tmp_path):
     code = CLIENT.replace("PATH", repr(str(tmp_path / "m")))
     options = {"capture_output": True, "text": True, "cwd": tmp_path}

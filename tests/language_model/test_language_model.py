@@ -964,6 +964,7 @@ def test_frozen_models_of_other_words_are_not_mixed_by_id():
         MixtureLM([("a", a)]).fit([[0, 1]], [0])
 
 
+@pytest.mark.processes
 def test_packages_of_parts_are_imported_when_they_are_needed():
     program = (
         "import sys\n"

@@ -291,6 +291,7 @@ def run_child(program, *arguments, cwd):
     )
 
 
+@pytest.mark.processes
 def test_files_that_may_not_grow(path, tmp_path):
     """A limit of the system on the size of files, as a real disk without room."""
     pytest.importorskip("resource")
@@ -326,6 +327,7 @@ KILLED = """
 """
 
 
+@pytest.mark.processes
 def test_a_killed_fit_leaves_no_files(path, tmp_path):
     """The files of the counts have no names."""
     if sys.platform == "win32":

@@ -36,6 +36,7 @@ def test_a_pickle_is_the_path(path):
     assert len(pickle.dumps(LanguageModel.load(path, mmap=False))) > 2000
 
 
+@pytest.mark.processes
 def test_another_process_reads_the_file(path, tmp_path):
     model = LanguageModel.load(path)
     (tmp_path / "model.pkl").write_bytes(pickle.dumps(model))

@@ -50,6 +50,7 @@ def test_quickstart(tmp_path):
     assert 1 < read.perplexity(lines) < len(words) + 2
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "make, message",
     [

@@ -227,15 +227,21 @@ def test_latent_groups_are_a_partition_of_copies(seed):
     parts, step = np.zeros(copies.size), 1.0 / np.bincount(copies).max()
     for _ in range(3000):
         gradient = (np.bincount(copies, parts, minlength=7) - v)[copies]
-        parts = prox.prox_group_lasso(parts - step * gradient, of_group, step * kappa)
+        before, parts = parts, parts - step * gradient
+        parts = prox.prox_group_lasso(parts, of_group, step * kappa)
+        if np.abs(parts - before).max() < 1e-10:
+            break
     # Dykstra: the projection of v on {u : ||u_g|| <= kappa_g for all g}.
     inside = np.unique(copies)
     u, moved = v.copy(), [np.zeros(3) for _ in groups]
     for _ in range(20_000):
+        before = u.copy()
         for g, (members, radius) in enumerate(zip(groups, kappa)):
             point = u[members] + moved[g]
             u[members] = point * min(1.0, radius / np.linalg.norm(point))
             moved[g] = point - u[members]
+        if np.abs(u - before).max() < 1e-12:
+            break
     want = np.zeros(7)
     want[inside] = (v - u)[inside]
     assert_allclose(np.bincount(copies, parts, minlength=7), want, atol=1e-5)

@@ -72,7 +72,9 @@ def sentences_of(raw, analyzer, skip=True):
 
 @pytest.mark.parametrize("analyzer", ANALYZERS)
 def test_every_character_is_split_by_the_rule(analyzer):
-    characters = [chr(i) for i in range(sys.maxunicode + 1)]
+    # Planes 4 to 13 of Unicode are empty; the last planes are alike.
+    numbers = [*range(0x40000), *range(0xE0000, 0xE1000), *range(0x10F000, 0x110000)]
+    characters = list(map(chr, numbers))
     texts = [
         "".join(f"x{c}y " for c in characters[i : i + 9973])
         for i in range(0, len(characters), 9973)
