@@ -53,3 +53,11 @@ def skewed_lines():
         " ".join(words[(rng.random(rng.integers(0, 12)) ** 3 * 60).astype(int)])
         for _ in range(1500)
     ]
+
+
+# Every character of Unicode; of the last planes, whose characters are alike, a part.
+# Planes 4 to 13 are empty.
+CHARACTERS = [
+    chr(i)
+    for i in (*range(0x40000), *range(0xE0000, 0xE1000), *range(0x10F000, 0x110000))
+]

@@ -77,7 +77,7 @@ def test_annealing_reaches_the_exact_optimum(tools, shape):
     rng = np.random.default_rng(2)
     graphs = [
         tools.make_graph(rng, n=int(rng.integers(2, 13)), shape=shape)
-        for _ in range(1000)
+        for _ in range(400)
     ]
     model = fitted(tools, rng, graphs)
     exact = model.set_params(inference="exact").predict(graphs)
@@ -94,7 +94,7 @@ def test_annealing_on_loops_is_enumeration_nearly_always(tools):
     graphs = [
         g
         for g in (
-            solvable(tools, rng, n=6, constraints=bool(i % 2)) for i in range(200)
+            solvable(tools, rng, n=6, constraints=bool(i % 2)) for i in range(100)
         )
         if g
     ]

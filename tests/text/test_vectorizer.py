@@ -4,12 +4,12 @@ import gc
 import pickle
 import random
 import re
-import sys
 import tracemalloc
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _texts import CHARACTERS
 from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -86,10 +86,11 @@ def attempt(vectorizer, texts):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_matrix_is_that_of_scikit_learn(monkeypatch):
-    rng = random.Random(0)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_matrix_is_that_of_scikit_learn(monkeypatch, seed):
+    rng = random.Random(seed)
     compared = 0
-    for _ in range(400):
+    for _ in range(100):
         texts = [draw_text(rng) for _ in range(rng.choice([1, 3, 12, 40]))]
         new = [draw_text(rng) for _ in range(10)]
         given = draw_parameters(rng)
@@ -112,7 +113,7 @@ def test_the_matrix_is_that_of_scikit_learn(monkeypatch):
         check_equal(clone(ours).fit(texts).transform(new), theirs.transform(new))
         if given["use_idf"]:
             np.testing.assert_array_equal(ours.idf_, theirs.idf_)
-    assert compared > 200
+    assert compared > 50
 
 
 @pytest.mark.parametrize("analyzer", ["word", "char", "char_wb"])
@@ -165,15 +166,14 @@ def test_more_columns_than_one_word_of_the_top_level_marks():
 
 
 def test_letters_are_those_of_python():
-    letters = [chr(i) for i in range(sys.maxunicode + 1)]
     lower = _reading._lower()
-    for i, letter in enumerate(letters):
+    for letter in CHARACTERS:
         # Lower case stays as it is when it is read again.
         assert all(lower[ord(c)] == ord(c) for c in letter.lower())
         if letter.encode("utf-8", "surrogatepass") not in _reading._BY_TEXT:
-            assert chr(lower[i]) == letter.lower()
+            assert chr(lower[ord(letter)]) == letter.lower()
     classes = _reading._classes()
-    text = "".join(letters)
+    text = "".join(CHARACTERS)
     for bit, pattern in ((_reading.WORD, r"\w"), (_reading.SPACE, r"\s")):
         found = [ord(letter) for letter in re.findall(pattern, text)]
         np.testing.assert_array_equal(np.flatnonzero(classes & bit), found)
