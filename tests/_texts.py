@@ -1,5 +1,7 @@
 """Small texts of three classes, and of several labels; random tokens and lines."""
 
+import sys
+
 import numpy as np
 
 WORDS = {
@@ -55,9 +57,6 @@ def skewed_lines():
     ]
 
 
-# Every character of Unicode; of the last planes, whose characters are alike, a part.
-# Planes 4 to 13 are empty.
-CHARACTERS = [
-    chr(i)
-    for i in (*range(0x40000), *range(0xE0000, 0xE1000), *range(0x10F000, 0x110000))
-]
+# The numbers of all characters of Unicode. The first planes have nearly all characters.
+PLANES = [range(0x40000), range(0x40000, sys.maxunicode + 1)]
+SPACES = [chr(i) for i in range(sys.maxunicode + 1) if chr(i).isspace()]

@@ -6,14 +6,16 @@ Each rule is a function from the source to a list of (file, line, what is wrong)
 
 import ast
 import inspect
+import io
 import itertools
 import re
+import tokenize
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 import pytest
-from _prose import hits, walk
+from _prose import comments, hits, walk
 
 from sklstruct.loglinear import Penalty, Solver
 from sklstruct.plotting._display import Display
@@ -713,6 +715,18 @@ def test_rule(rule):
     broken = sorted(rule())
     lines = [f"{name}:{line}: {what}" for name, line, what in broken]
     assert not lines, f"{inspect.getdoc(rule)}\n" + "\n".join(lines)
+
+
+def test_comments_are_those_of_the_tokenizer():
+    for name in ("_prose.py", "test_house.py", "symbols/test_analyzer.py"):
+        text = (ROOT / "tests" / name).read_text(encoding="utf-8")
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        expected = [
+            (token.start[0], not token.line[: token.start[1]].strip(), token.string)
+            for token in tokens
+            if token.type == tokenize.COMMENT
+        ]
+        assert list(comments(text)) == expected
 
 
 def test_every_room_has_a_floor():

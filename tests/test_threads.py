@@ -121,7 +121,7 @@ def test_draws_and_best_words_of_one_model(name, things):
 
     def run(i):
         meet.wait()
-        found[i] = [ask() for _ in range(40)]
+        found[i] = [ask() for _ in range(100)]
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(3)]
     sys.setswitchinterval(1e-6)
@@ -132,4 +132,4 @@ def test_draws_and_best_words_of_one_model(name, things):
             thread.join(600)
     finally:
         sys.setswitchinterval(before)
-    assert found == [[ask()] * 40] * 3
+    assert found == [[ask()] * 100] * 3

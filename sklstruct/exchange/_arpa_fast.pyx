@@ -335,6 +335,8 @@ cdef inline Py_ssize_t put_number(
 
     decimals: 0 writes the digits that the number needs, as do numbers without room.
     """
+    # The number ends before byte 20: `scaled` has at most 18 digits, and there are at
+    # most 15 decimals. The other 24 bytes are room for the copy.
     cdef unsigned char digits[44]
     cdef int _i, n = 20, end = 20
     cdef uint64_t scaled
@@ -361,7 +363,8 @@ cdef inline Py_ssize_t put_number(
         end -= 1
     if digits[end - 1] == c'.':
         end -= 1
-    # A copy of a fixed size, as in `put_word`; the next bytes are written later.
+    # A copy of a fixed size, as in `put_word`: a line has 24 bytes and the decimals for
+    # each number. The bytes behind the number are written over later.
     memcpy(&out[at], &digits[n], 24)
     return at + end - n
 

@@ -182,19 +182,15 @@ def known_labels(
             code = code_of(i, j)
             if id(code) not in integers:
                 integers[id(code)] = all(isinstance(c, int) for c in code)
-            several = isinstance(entry, _SEVERAL)
-            if not several and (
-                is_missing(entry)
-                or (
-                    type(entry) is int
-                    and entry == -1
-                    and integers[id(code)]
-                    and entry not in code
-                )
+            if is_unknown(entry) or (
+                type(entry) is int
+                and entry == -1
+                and integers[id(code)]
+                and entry not in code
             ):
                 row.append(None)
                 continue
-            labels = items(entry) if several else [entry]
+            labels = items(entry) if isinstance(entry, _SEVERAL) else [entry]
             if not labels:
                 raise ValueError(
                     f"{name}[{i}][{j}] is empty: no label is allowed there; None "

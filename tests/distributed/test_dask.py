@@ -22,7 +22,6 @@ import joblib
 import numpy as np
 import pytest
 from _callbacks import StopAfter, needs_callbacks
-from _cases import each_value
 from _clusters import HANGS, here, local_client, on_cluster, until
 from _loglinear import loglinear
 from _oracles import wikitext
@@ -138,9 +137,9 @@ def test_equal_to_one_process(client, estimator, exact):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(*each_value(model=MODELS, n_shards=[6, 40]))
-def test_a_large_branch_is_divided(client, model, n_shards):
-    estimator, exact = model
+@pytest.mark.parametrize("estimator, exact", MODELS, ids=str)
+@pytest.mark.parametrize("n_shards", [6, 40])
+def test_a_large_branch_is_divided(client, estimator, exact, n_shards):
     text = with_one_word()
     one = LanguageModel(estimator, max_depth=3, start=None).fit(text)
     many = on_cluster(estimator, max_depth=3, start=None, n_shards=n_shards).fit(text)
@@ -1065,10 +1064,12 @@ def small_pieces(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(*each_value(case=MODELS, n_shards=[1, 5, 30]))
-def test_files_from_the_workers(client, case, n_shards, saved, small_pieces):
+@pytest.mark.parametrize("estimator, exact", MODELS, ids=str)
+@pytest.mark.parametrize("n_shards", [1, 5, 30])
+def test_files_from_the_workers(
+    client, estimator, exact, n_shards, saved, small_pieces
+):
     """The files of the computed model, byte by byte."""
-    estimator, exact = case
     text = with_one_word(150)
     model = on_cluster(estimator, max_depth=3, n_shards=n_shards, min_count=2).fit(text)
     if exact and n_shards == 30:

@@ -72,12 +72,14 @@ def map_decode(graph, states):
     return [graph.decode(state) for state in states]
 
 
-@pytest.mark.parametrize("shape", ["chain", "tree"])
-def test_annealing_reaches_the_exact_optimum(tools, shape):
+@pytest.mark.parametrize(
+    ("shape", "n_graphs"), [("chain", 400), ("chain", 1000), ("tree", 1000)]
+)
+def test_annealing_reaches_the_exact_optimum(tools, shape, n_graphs):
     rng = np.random.default_rng(2)
     graphs = [
         tools.make_graph(rng, n=int(rng.integers(2, 13)), shape=shape)
-        for _ in range(400)
+        for _ in range(n_graphs)
     ]
     model = fitted(tools, rng, graphs)
     exact = model.set_params(inference="exact").predict(graphs)
@@ -89,12 +91,13 @@ def test_annealing_reaches_the_exact_optimum(tools, shape):
     assert (model.joint_score(graphs, icm) <= found + 1e-9).all()
 
 
-def test_annealing_on_loops_is_enumeration_nearly_always(tools):
+@pytest.mark.parametrize("n_graphs", [100, 200])
+def test_annealing_on_loops_is_enumeration_nearly_always(tools, n_graphs):
     rng = np.random.default_rng(3)
     graphs = [
         g
         for g in (
-            solvable(tools, rng, n=6, constraints=bool(i % 2)) for i in range(100)
+            solvable(tools, rng, n=6, constraints=bool(i % 2)) for i in range(n_graphs)
         )
         if g
     ]

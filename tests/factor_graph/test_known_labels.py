@@ -304,12 +304,13 @@ def test_bad_weights_marks_and_numbers():
         model.sample_posterior(one, 10**12)
 
 
-def test_chains_of_twenty_thousand_items():
+@pytest.mark.parametrize("n", [20_000, 100_000])
+def test_chains_of_many_items(n):
     rng = np.random.default_rng(0)
-    X = [[[f"w{a}"] for a in rng.integers(5, size=20_000)]]
-    y = [rng.choice(LABELS, 20_000).tolist()]
+    X = [[[f"w{a}"] for a in rng.integers(5, size=n)]]
+    y = [rng.choice(LABELS, n).tolist()]
     model = ConditionalRandomField(max_iter=2, tol=1.0).fit(X, y)
-    given = [[None] * 19_999 + ["b"]]
+    given = [[None] * (n - 1) + ["b"]]
     assert model.predict(X, given)[0][-1] == "b"
     assert model.predict_k(X, 2, given)[0][1][0][-1] == "b"
     rows = model.predict_proba(X, given)[0]

@@ -1105,9 +1105,9 @@ def test_bad_samples(train):
 
 
 @pytest.mark.filterwarnings("ignore:The number of unique classes")
-def test_chain_thousands_deep():
+@pytest.mark.parametrize("n", [3_000, 10_000])
+def test_chain_thousands_deep(n):
     """Every node splits one class off; neither fit nor prediction recurses."""
-    n = 3_000
     parent = np.concatenate([[-1], np.repeat(np.arange(0, 2 * n - 2, 2), 2)])
     leaves = np.append(np.arange(1, 2 * n - 2, 2), 2 * n - 2)
     tree = Taxonomy(parent, leaves)

@@ -565,11 +565,11 @@ def test_samples_are_drawn_from_the_rows():
     model = cached(word_classes=3, half_life=9, ngram_half_life=(20,))
     state = model.new_state()
     model.score_stream(HELD[:5], state=state)
-    drawn = model.sample(1000, max_length=1, state=state.copy(), random_state=0)
+    drawn = model.sample(3000, max_length=1, state=state.copy(), random_state=0)
     assert state.n_words_ == sum(len(s) + 1 for s in HELD[:5])
     again = model.sample(3, max_length=4, state=state, random_state=1)
     assert again == model.sample(3, max_length=4, state=state, random_state=1)
-    assert len(drawn) == 1000 and {len(s) for s in drawn} <= {0, 1}
+    assert len(drawn) == 3000 and {len(s) for s in drawn} <= {0, 1}
     # The first words of many texts.
     firsts = [
         model.sample(1, max_length=1, state=state, random_state=k)[0]

@@ -342,7 +342,7 @@ def test_interrupt_of_a_decomposition(interrupt, monkeypatch):
 
     monkeypatch.setattr(np.linalg, "svd", interrupted)
     # A decomposition of this size takes many times as long as the signal.
-    v = np.random.default_rng(0).normal(size=(1000, 1000))
+    v = np.random.default_rng(0).normal(size=(1500, 1500))
     before = set(threading.enumerate())
     with pytest.raises(KeyboardInterrupt):
         prox.prox_trace(v, 1.0)

@@ -9,7 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from _texts import CHARACTERS
+from _texts import PLANES
 from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -165,18 +165,21 @@ def test_more_columns_than_one_word_of_the_top_level_marks():
     check_equal(found, TfidfVectorizer(**given).fit_transform(texts))
 
 
-def test_letters_are_those_of_python():
-    lower = _reading._lower()
-    for letter in CHARACTERS:
+@pytest.mark.parametrize("plane", PLANES, ids=["first", "other"])
+def test_letters_are_those_of_python(plane):
+    lower, letters = _reading._lower(), list(map(chr, plane))
+    for letter in letters:
         # Lower case stays as it is when it is read again.
         assert all(lower[ord(c)] == ord(c) for c in letter.lower())
         if letter.encode("utf-8", "surrogatepass") not in _reading._BY_TEXT:
             assert chr(lower[ord(letter)]) == letter.lower()
-    classes = _reading._classes()
-    text = "".join(CHARACTERS)
+    classes = _reading._classes()[plane.start : plane.stop]
+    text = "".join(letters)
     for bit, pattern in ((_reading.WORD, r"\w"), (_reading.SPACE, r"\s")):
         found = [ord(letter) for letter in re.findall(pattern, text)]
-        np.testing.assert_array_equal(np.flatnonzero(classes & bit), found)
+        np.testing.assert_array_equal(
+            np.flatnonzero(classes & bit) + plane.start, found
+        )
 
 
 def test_the_letters_of_a_repeated_word_are_read_once(monkeypatch):
