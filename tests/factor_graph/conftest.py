@@ -1,6 +1,6 @@
 """Random graphs, and what is true of them by definition."""
 
-import itertools
+import math
 
 import numpy as np
 import pytest
@@ -65,32 +65,37 @@ def dense(rows):
 
 def feature_vector(graph, state, kinds, types):
     """phi(x, y) in the order of coef_, from the formula in FactorGraph."""
+    return feature_vectors(graph, state[None, :], kinds, types)[0]
+
+
+def feature_vectors(graph, states, kinds, types):
+    """`feature_vector` of each row of states."""
     code = {kind: j for j, kind in enumerate(kinds)}
-    k = len(kinds)
-    kind = [code.get(graph.kinds[i][a], -1) for i, a in enumerate(state)]
-    crossed = np.zeros((graph.features.width, k))
+    k, n, each = len(kinds), len(states), np.arange(len(states))
+    # a kind that is not in `kinds` has the number k, whose sums are left out
+    kind = [np.array([code.get(c, k) for c in names])[a]
+            for names, a in zip(graph.kinds, states.T)]  # fmt: skip
+    crossed = np.zeros((n, graph.features.width, k + 1))
     for row, j in zip(dense(graph.features), kind):
-        if j >= 0:
-            crossed[:, j] += row
-    own = dense(graph.candidate_features)[graph.cand_ptr[:-1] + state].sum(axis=0)
-    parts = [crossed.ravel(), own]
+        crossed[each, :, j] += row
+    own = dense(graph.candidate_features)[graph.cand_ptr[:-1] + states].sum(axis=1)
+    parts = [crossed[:, :, :k].reshape(n, -1), own]
     start = dict(zip(graph.edge_types, np.cumsum((0, *graph.n_edges_of_type))))
     for t, (d, dp) in types.items():
-        cross, pair = np.zeros((d, k, k)), np.zeros(dp)
+        cross, pair = np.zeros((n, d, k + 1, k + 1)), np.zeros((n, dp))
         if t in start:
             tables = graph.pair_features[t]
             tables = None if tables is None else dense(tables)
             at = 0
             for e, row in enumerate(dense(graph.edge_features[t])):
                 u, v = graph.edge_u[start[t] + e], graph.edge_v[start[t] + e]
-                if kind[u] >= 0 and kind[v] >= 0:
-                    cross[:, kind[u], kind[v]] += row
+                cross[each, :, kind[u], kind[v]] += row
                 ku, kv = len(graph.candidates[u]), len(graph.candidates[v])
                 if tables is not None:
-                    pair += tables[at + state[u] * kv + state[v]]
+                    pair += tables[at + states[:, u] * kv + states[:, v]]
                     at += ku * kv
-        parts += [cross.ravel(), pair]
-    return np.concatenate(parts)
+        parts += [cross[:, :, :k, :k].reshape(n, -1), pair]
+    return np.concatenate(parts, axis=1)
 
 
 def allowed(graph, state):
@@ -105,10 +110,14 @@ def allowed(graph, state):
 
 
 def states(graph):
-    """All allowed states."""
-    for state in itertools.product(*(range(len(c)) for c in graph.candidates)):
-        if allowed(graph, state):
-            yield np.array(state, dtype=np.int32)
+    """All allowed states, one per row."""
+    sizes = [len(c) for c in graph.candidates]
+    rows = np.indices(sizes, dtype=np.int32).reshape(len(sizes), math.prod(sizes)).T
+    for e in np.flatnonzero(graph.mask_first[: graph.n_edges] >= 0):
+        u, v = graph.edge_u[e], graph.edge_v[e]
+        at = graph.mask_first[e] + rows[:, u] * sizes[v] + rows[:, v]
+        rows = rows[graph.allowed[at] != 0]
+    return np.ascontiguousarray(rows)
 
 
 @pytest.fixture(scope="session")
@@ -116,7 +125,8 @@ def tools():
     class Tools:
         pass
 
-    for function in (make_graph, dense, feature_vector, allowed, states):
+    functions = make_graph, dense, feature_vector, feature_vectors, allowed, states
+    for function in functions:
         setattr(Tools, function.__name__, staticmethod(function))
     Tools.types = {"plain": (1, 0), "rich": (2, 2), "bare": (0, 0)}
     return Tools

@@ -113,10 +113,11 @@ def test_sums_and_paths_by_enumeration(seed):
             assert belief[t, a] == pytest.approx(wanted, abs=1e-13)
 
 
-def test_memory_of_names_is_bounded_and_forgetting_changes_nothing():
-    # twice as many strings of a key as are remembered
+@pytest.mark.parametrize("n", [110_000, 250_000])
+def test_memory_of_names_is_bounded_and_forgetting_changes_nothing(n):
+    # more strings of a key than are remembered, and twice as many
     model, X, _ = model_and_sequences(0)
-    strings = [[{"f": str(i % 12), "g": str(i)}] for i in range(250_000)]
+    strings = [[{"f": str(i % 12), "g": str(i)}] for i in range(n)]
     again = model.predict(X)
     first = model.predict(strings[:12])
     assert model.predict(strings)[:12] == first

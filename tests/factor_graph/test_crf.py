@@ -48,11 +48,9 @@ def problem(tools, seed, shape, constraints=False, n=6, **kwargs):
 
 def enumerated(tools, graph, coef, layout):
     """States, their log-probabilities and feature vectors, by the formula."""
-    states = list(tools.states(graph))
+    states = tools.states(graph)
     types = {t: tools.types[t] for t in layout.edge_types}
-    phi = np.array([
-        tools.feature_vector(graph, s, layout.kinds, types) for s in states
-    ])  # fmt: skip
+    phi = tools.feature_vectors(graph, states, layout.kinds, types)
     score = phi @ coef
     return states, score - logsumexp(score), phi
 

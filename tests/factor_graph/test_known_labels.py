@@ -304,7 +304,7 @@ def test_bad_weights_marks_and_numbers():
         model.sample_posterior(one, 10**12)
 
 
-@pytest.mark.parametrize("n", [20_000, 100_000])
+@pytest.mark.parametrize("n", [3_000, 20_000, 100_000])
 def test_chains_of_many_items(n):
     rng = np.random.default_rng(0)
     X = [[[f"w{a}"] for a in rng.integers(5, size=n)]]
