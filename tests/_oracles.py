@@ -6,6 +6,7 @@ package's internals; a test compares the two.
 
 import gzip
 import os
+from bisect import bisect
 from pathlib import Path
 
 import numpy as np
@@ -61,9 +62,11 @@ def second_order_text(n, n_words, spread, seed=0):
     """Windows of two words and the next, which two words leave few choices."""
     rng = np.random.RandomState(seed)
     follows = rng.dirichlet(np.full(n_words, spread), size=(n_words, n_words))
+    total = np.cumsum(follows, axis=2)
+    total = (total / total[:, :, -1:]).tolist()
     words = [0, 1]
-    for _ in range(n):
-        words.append(rng.choice(n_words, p=follows[words[-2], words[-1]]))
+    for x in rng.random_sample(n).tolist():
+        words.append(bisect(total[words[-2]][words[-1]], x))
     words = np.array(words)
     windows = np.lib.stride_tricks.sliding_window_view(words, 2)[:-1]
     return windows.copy(), words[2:]

@@ -2,6 +2,7 @@
 
 import warnings
 import weakref
+from bisect import bisect
 from itertools import chain, pairwise
 from pathlib import Path
 
@@ -45,9 +46,11 @@ def random_pairs(seed=0, n_symbols=7, n=400, depth=3, weighted=False):
     """Pairs and counts of a random text in sentences."""
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.full(n_symbols, 0.4), size=n_symbols)
+    total = np.cumsum(p, axis=1)
+    total = (total / total[:, -1:]).tolist()
     tokens, x = [-1], 0
     for _ in range(n):
-        x = rng.choice(n_symbols, p=p[x])
+        x = bisect(total[x], rng.random())
         tokens.append(-1 if rng.random() < 0.1 and tokens[-1] >= 0 else x)
     tokens = np.array(tokens, dtype=np.int32)
     weight = rng.random(tokens.size) + 0.1 if weighted else None
