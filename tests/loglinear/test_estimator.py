@@ -499,13 +499,14 @@ def test_extreme_weights_stay_finite(penalty, params):
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-12)
 
 
-def test_alpha_that_overflows_at_great_depth():
+@pytest.mark.parametrize(("n", "depth"), [(2, 1250), (20, 2000)])
+def test_alpha_that_overflows_at_great_depth(n, depth):
     text = np.random.default_rng(0).integers(0, 2, 2100)
-    windows = np.lib.stride_tricks.sliding_window_view(text, 2001)[:20]
+    windows = np.lib.stride_tricks.sliding_window_view(text, depth + 1)[:n]
     X, y = windows[:, :-1], windows[:, -1]
     with pytest.raises(ValueError, match="alpha=1.1 weighs contexts of 1208"):
         StructuredLogLinearLM(alpha=1.1).fit(X, y)
-    steep = np.geomspace(1.0, 1e100, 2001)
+    steep = np.geomspace(1.0, 1e100, depth + 1)
     with pytest.raises(ValueError, match="(?s)depth_weight=.* weighs contexts of"):
         loglinear(depth_weight=steep).fit(X, y)
     for params in ({"alpha": 0.5}, {"depth_weight": 1.1}, {}):  # no harm

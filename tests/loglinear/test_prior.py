@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from _loglinear import loglinear
 from scipy.optimize import minimize
+from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils._param_validation import InvalidParameterError
@@ -51,20 +52,28 @@ def test_against_the_definition(prior_depth, alpha):
     model = prior.backoff_model_
     n_classes = model.n_classes
 
-    def log_proba(history, w):
+    def terms(history):
+        """log P0 of each class, and the factors of w in its score."""
         width = max(model.max_depth, 1)
         pad = [None] * width + list(history)
         window = model.labels.encode_contexts([pad[-width:]])
-        scores = model.rows(model.locate(window))[0].copy()
+        factors = np.zeros((n_classes, len(features)))
         for k in range(min(depth, len(history)) + 1):
             for y in range(n_classes):
                 i = column.get((history[len(history) - k :], y))
                 if i is not None:
-                    scores[y] += alpha**k * w[i]
-        return scores - np.logaddexp.reduce(scores)
+                    factors[y, i] = alpha**k
+        return model.rows(model.locate(window))[0], factors
+
+    def log_proba(history, w):
+        of_prior, factors = terms(history)
+        return log_softmax(of_prior + factors @ w)
+
+    of_prior, factors = map(np.array, zip(*(terms(h) for h, _ in data)))
+    at = np.arange(len(data)), [y for _, y in data]
 
     def objective(w):
-        loss = -sum(log_proba(h, w)[y] for h, y in data)
+        loss = -log_softmax(of_prior + factors @ w, axis=1)[at].sum()
         return loss + 0.5 * lam * w @ w
 
     best = minimize(
