@@ -186,7 +186,11 @@ def splitting(v, groups, kappa, p, n_iter):
             w[g] += z - u
         w /= count
         for j, g in enumerate(groups):
-            copies[j] = prox.prox_lp(w[g] + duals[j], kappa[j], p)
+            moved = w[g] + duals[j]
+            if p == 2:
+                copies[j] = moved * max(0.0, 1.0 - kappa[j] / np.linalg.norm(moved))
+            else:
+                copies[j] = prox.prox_lp(moved, kappa[j], p)
             duals[j] += w[g] - copies[j]
     return w
 
@@ -333,11 +337,15 @@ def test_trace_is_optimal(shape):
     assert prox.prox_trace(np.zeros((0, 3)), 1.0).shape == (0, 3)
 
 
-def test_interrupt_of_a_decomposition(interrupt, monkeypatch):
-    svd = np.linalg.svd
+@pytest.mark.parametrize("waits", [True, False])
+def test_interrupt_of_a_decomposition(waits, interrupt, monkeypatch):
+    svd, ends = np.linalg.svd, threading.Event()
 
     def interrupted(*args, **kwargs):
         interrupt()
+        if waits:
+            ends.wait(timeout=600)
+            raise RuntimeError("the test has ended")
         return svd(*args, **kwargs)
 
     monkeypatch.setattr(np.linalg, "svd", interrupted)
@@ -347,6 +355,7 @@ def test_interrupt_of_a_decomposition(interrupt, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         prox.prox_trace(v, 1.0)
     [thread] = set(threading.enumerate()) - before  # it has not ended yet
+    ends.set()
     thread.join(timeout=600)
 
 
