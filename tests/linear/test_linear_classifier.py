@@ -842,13 +842,14 @@ def refusal(model, X, y):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n", [450, 900])
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("loss", ["squared_hinge", "log_loss", "auto"])
-def test_remedies_of_a_refusal_for_memory_work(monkeypatch, loss, several):
+def test_remedies_of_a_refusal_for_memory_work(monkeypatch, loss, several, n):
     """The remedy of the message is fitted at limits that refuse the fit."""
-    X, y = text(n=900, n_classes=600, d=2000)
+    X, y = text(n=n, n_classes=2 * n // 3, d=2000)
     if several:
-        y = sp.csr_matrix((np.ones(900, dtype=int), (np.arange(900), y)))
+        y = sp.csr_matrix((np.ones(n, dtype=int), (np.arange(n), y)))
         loss = "ovr_log_loss" if loss == "log_loss" else loss
     params = {"max_iter": 1, "random_state": 0}
     small = LinearClassifier(weight_threshold=0.02, **params)

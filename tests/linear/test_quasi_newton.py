@@ -371,7 +371,7 @@ def test_many_outcomes_agree_with_logistic_regression(monkeypatch):
     coef, intercept, _, _ = NodeProblems(X, weight, [class_bounds(y)]).fit(
         np.ones(1), tol=1e-8
     )
-    flat = LogisticRegression(tol=1e-8, max_iter=10_000).fit(X, y, weight)
+    flat = LogisticRegression(tol=1e-8, solver="newton-cholesky").fit(X, y, weight)
     best = objective(X, y, weight, 1.0, flat.coef_, flat.intercept_)
     assert objective(X, y, weight, 1.0, coef, intercept) == pytest.approx(
         best, rel=1e-9
@@ -380,8 +380,9 @@ def test_many_outcomes_agree_with_logistic_regression(monkeypatch):
     assert_allclose(coef.sum(axis=0), 0, atol=1e-10)
 
 
-def test_the_metric_saves_iterations_where_it_is_chosen(monkeypatch):
-    X, y = sorted_classes(np.random.default_rng(0), 2000, 12, np.arange(1, 41) ** -1.0)
+@pytest.mark.parametrize("n", [500, 2000])
+def test_the_metric_saves_iterations_where_it_is_chosen(n, monkeypatch):
+    X, y = sorted_classes(np.random.default_rng(0), n, 12, np.arange(1, 41) ** -1.0)
     problems = NodeProblems(X, np.ones(y.size), [class_bounds(y)])
     with_ = problems.fit(np.ones(1), tol=1e-6)[2][0]
     with_metric(monkeypatch, False)
@@ -463,8 +464,9 @@ def test_about_as_many_iterations_as_scipys(d, monkeypatch):
 
     minimize(
         value, np.zeros(12 * (d + 1)), jac=True, method="L-BFGS-B",
-        options={"maxcor": _quasi_newton.kernels.MEMORY, "ftol": 0, "gtol": 0},
+        options={"maxcor": _quasi_newton.kernels.MEMORY, "ftol": 0, "gtol": 0,
+                 "maxiter": int(n_iter[0] / 1.2)},
         callback=lambda v: found.append(value(v)[0]),
     )  # fmt: skip
-    n_steps = 1 + np.flatnonzero(np.array(found) <= goal)[0]
-    assert n_iter[0] < 1.2 * n_steps
+    # not there yet: SciPy's takes more than n_iter / 1.2 iterations
+    assert min(found) > goal
