@@ -102,11 +102,12 @@ def test_a_batch_moves_the_weights_to_the_minimum_of_its_formula(data, loss, den
         before = W
 
 
+@pytest.mark.parametrize("n_batches", [15, 50])
 @pytest.mark.parametrize("loss", ["squared_hinge", "log_loss", "auto"])
-def test_batches_come_near_to_one_fit(data, loss):
+def test_batches_come_near_to_one_fit(data, loss, n_batches):
     X, y, Z, T = data
     whole = batched(X, y, 1, loss)
-    few, many = batched(X, y, 4, loss), batched(X, y, 50, loss)
+    few, many = batched(X, y, 4, loss), batched(X, y, n_batches, loss)
     score = whole.score(Z, T)
     assert score > 0.6
     assert few.score(Z, T) > 0.8 * score
@@ -171,7 +172,8 @@ def test_window_holds_the_last_samples(data, monkeypatch):
         # root's scores are those of the weights before the batch
         new = np.flatnonzero(root.member >= window.weight.size - len(part))
         rows = window.X[window.weight.size - len(part) :].toarray()
-        at = [np.flatnonzero((X[part].toarray() == r).all(axis=1))[0] for r in rows]
+        given = X[part].toarray()
+        at = [np.flatnonzero((given == r).all(axis=1))[0] for r in rows]
         np.testing.assert_allclose(root.scores[new], score[at], atol=1e-4)
         np.testing.assert_array_equal(window.targets.outcome[new], y[part][at])
         for v, node in window.unseen.items():

@@ -13,7 +13,6 @@ import scipy.sparse as sp
 from _cases import all_pairs, each_value
 from _nodes import leaves, logistic
 from scipy.optimize import check_grad, minimize
-from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -45,6 +44,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "linear"))
 from test_linear_classifier import text
 
 LOSSES = ["squared_hinge", "log_loss", "ovr_log_loss"]
+logsumexp = np.logaddexp.reduce  # many times as fast as SciPy's for few numbers
 K = 24
 ONE_LEVEL = [list(range(a, a + 6)) for a in range(0, K, 6)]
 UNEQUAL = [[0], [1], list(range(2, 12)), list(range(12, K))]

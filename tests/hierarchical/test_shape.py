@@ -48,10 +48,11 @@ def test_max_leaf(taxonomy):
     assert one.taxonomy_.depth == 0
 
 
+@pytest.mark.parametrize("n", [1500, 3000])
 @pytest.mark.parametrize("node", [None, logistic(tol=0.1)])
-def test_auto_of_dense_samples(texts, monkeypatch, node):
+def test_auto_of_dense_samples(texts, monkeypatch, node, n):
     """Flat while it is cheap, then a tree of other nodes unless they were chosen."""
-    X, y = texts
+    X, y = (part[:n] for part in texts)
     dense = X[:, :40].toarray()
 
     def fitted(taxonomy, k, **params):
