@@ -72,8 +72,8 @@ def _separable(penalty, w, groups):
     l1_ratio, given = penalty.ratios()
     l2_ratio, weight = np.asarray(given, dtype=np.float64), penalty.count_weights()
     total = 0.0
-    for q, v in enumerate(w):
-        a = l1_ratio
+    for q in np.flatnonzero(w):
+        a, v = l1_ratio, w[q]
         if weight is not None:
             a *= weight[min(max(int(np.rint(groups.adjusted[q])), 1), len(weight)) - 1]
         b = l2_ratio[groups.depth[q]] if l2_ratio.ndim else l2_ratio

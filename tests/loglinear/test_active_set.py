@@ -66,9 +66,10 @@ def test_a_child_may_have_a_weight_where_the_parent_may_not(penalty):
     assert grown.n_pairs_built_ > 4
 
 
+@pytest.mark.parametrize("n", [300, 1000])
 @pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
-def test_most_of_a_text_is_never_built(penalty):
-    topics = load_python_topics()[:1000]
+def test_most_of_a_text_is_never_built(penalty, n):
+    topics = load_python_topics()[:n]
     built = []
     for lam in (1.5, 3.0, 6.0):
         grown, whole = both(penalty, lam, tol=1e-5)

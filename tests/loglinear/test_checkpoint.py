@@ -762,8 +762,11 @@ def log_proba(model):
     return np.concatenate(model.token_log_proba(texts()[:50]))
 
 
-@pytest.mark.parametrize("n_saves, n", [(40, 200), (1, None), (40, None), (200, None)])
-def test_a_folder_serves_every_fit(n_saves, n, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "n_saves, n, then", [(40, 200, 1e9), (1, None, 0), (40, None, 0), (200, None, 0)]
+)
+def test_a_folder_serves_every_fit(n_saves, n, then, tmp_path, monkeypatch):
+    """then: seconds between two states that the second run saves."""
     text = texts(n)
     whole = composite().fit(text)
     model = composite(checkpoint=Checkpoint(tmp_path, interval=0))
@@ -773,7 +776,7 @@ def test_a_folder_serves_every_fit(n_saves, n, tmp_path, monkeypatch):
             model.fit(text)
     left = {path.name for path in tmp_path.iterdir()}
     assert len([name for name in left if name.endswith(".running")]) == 1
-    model.fit(text)
+    model.set_params(checkpoint=Checkpoint(tmp_path, interval=then)).fit(text)
     assert np.array_equal(log_proba(model), log_proba(whole))
     names = {path.name for path in tmp_path.iterdir()}
     assert all(name.endswith(".fitted") for name in names)

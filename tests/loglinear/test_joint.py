@@ -475,7 +475,7 @@ def hard_windows():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("seed", [0, 7, 11, 18, 36])
+@pytest.mark.parametrize("seed", [18, 0, 7, 11, 36])
 @pytest.mark.parametrize("lam", [0.0, 1e-6, 1e-3])
 def test_the_best_pass_is_kept(seed, lam):
     rng = np.random.default_rng(1000 + seed)
