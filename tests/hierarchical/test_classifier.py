@@ -1200,10 +1200,11 @@ def test_fit_leaves_the_search_alone(part):
         assert fitted.shape_ in (2.0, 101.0) and fitted.rate_ == 10.0
 
 
-def test_gamma_chooses_by_held_out_loss():
+@pytest.mark.parametrize("rates", [[0.3, 300.0], [0.3, 3.0, 300.0]])
+def test_gamma_chooses_by_held_out_loss(rates):
     """One node: the definition, with scikit-learn's models, over the same folds."""
     X, y = clouds(2, 60, d=30, spread=0.25)
-    shapes, rates = [2.0, 30.0], [0.3, 3.0, 300.0]
+    shapes = [2.0, 30.0]
     prior = GammaPrior(shapes, rates, estimator=logistic(tol=1e-8))
     model = HierarchicalClassifier([[0], [1]], estimator=prior, random_state=0).fit(
         X, y
@@ -1233,14 +1234,15 @@ def test_gamma_chooses_by_held_out_loss():
     assert_array_equal(fixed.fit(X, y).coef_, clone(model).fit(X, y).coef_)
 
 
-def test_gamma_is_as_good_as_a_single_strength(digits):
+@pytest.mark.parametrize("n", [200, 450])
+def test_gamma_is_as_good_as_a_single_strength(digits, n):
     """On new data, where its defaults may not be far worse than a good C."""
     X, y = digits
     loss = {}
     node = logistic(C=0.1)
     for name, each in {"single": node, "gamma": GammaPrior(estimator=node)}.items():
         model = HierarchicalClassifier(NESTED, estimator=each, random_state=0)
-        model.fit(X[:450], y[:450])
+        model.fit(X[:n], y[:n])
         loss[name] = -model.target_log_proba(X[450:], y[450:]).mean()
     assert loss["gamma"] < 1.3 * loss["single"]
 
