@@ -658,8 +658,8 @@ def same_search(a, b):
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"max_fits": 3, "solver": DiagonalSolver()}],
-    ids=["auto", "diagonal"],
+    [{"max_fits": 4}, {}, {"max_fits": 3, "solver": DiagonalSolver()}],
+    ids=["few", "auto", "diagonal"],
 )
 def test_search_goes_on_bit_by_bit(settings, tmp_path, monkeypatch):
     X, y = data()
