@@ -56,9 +56,8 @@ def flat():
         model.fit(rng.normal(size=(n_classes, d)), y)
     nodes = model.nodes_
     kernel_model = ForestArrays(*nodes.forest), nodes.coef, nodes.intercept
-    return kernel_model, rng.normal(size=(200_000, d)), narrow_rows(
-        nodes.coef, nodes.intercept
-    )  # fmt: skip
+    X = np.tile(rng.normal(size=(1000, d)), (200, 1))
+    return kernel_model, X, narrow_rows(nodes.coef, nodes.intercept)
 
 
 @pytest.mark.parametrize("call", ["walk", "best", "given"])

@@ -842,9 +842,11 @@ def refusal(model, X, y):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("n", [450, 900])
 @pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("loss", ["squared_hinge", "log_loss", "auto"])
+@pytest.mark.parametrize(
+    "loss, n",
+    [("squared_hinge", 450), ("squared_hinge", 900), ("log_loss", 900), ("auto", 900)],
+)
 def test_remedies_of_a_refusal_for_memory_work(monkeypatch, loss, several, n):
     """The remedy of the message is fitted at limits that refuse the fit."""
     X, y = text(n=n, n_classes=2 * n // 3, d=2000)

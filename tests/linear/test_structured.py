@@ -764,9 +764,10 @@ def test_one_standard_error_takes_the_smaller_model():
     assert small.coef_.nnz < best.coef_.nnz
 
 
-def test_threads_do_not_change_scores(iris):
+@pytest.mark.parametrize("Cs", [2, 4])
+def test_threads_do_not_change_scores(iris, Cs):
     X, y = iris
-    one, two = (searched(Cs=4, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2))
+    one, two = (searched(Cs=Cs, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2))
     np.testing.assert_array_equal(one.scores_, two.scores_)
     np.testing.assert_array_equal(one.coef_.toarray(), two.coef_.toarray())
 

@@ -805,8 +805,9 @@ def test_results_in_a_folder_belong_to_tol_and_max_iter(tmp_path):
     same_search(search(checkpoint=tmp_path).fit(X, y), search().fit(X, y))
 
 
-def test_a_grid_search_goes_on(tmp_path):
-    X, y = data()
+@pytest.mark.parametrize("n", [300, None])
+def test_a_grid_search_goes_on(n, tmp_path):
+    X, y = (part[:n] for part in data())
     grid = {"lam": [0.5, 0.2], "alpha": [0.8, 1.0]}
     plain = GridSearchCV(estimator(), grid, cv=3).fit(X, y)
     model = estimator(checkpoint=tmp_path)

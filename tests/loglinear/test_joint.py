@@ -454,7 +454,7 @@ def test_rounding_does_not_grow_into_nan(max_iter):
 def test_passes_with_undone_steps_go_on_from_a_checkpoint(
     first, then, tmp_path, monkeypatch
 ):
-    """The step before pass 53 led upward; the pass after the restart undoes the step."""
+    """The step before pass 53 led upward; the pass after the restart undoes it."""
     X, y = hard_windows()
     options = {"lam": 1e-6, "alpha": 1.0, "tol": 1e-9}
 

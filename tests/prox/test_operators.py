@@ -392,9 +392,10 @@ def test_rounds_are_counted():
     assert (np.diff(error) < 0).all()
 
 
-def test_trace_of_a_large_matrix():
+@pytest.mark.parametrize("shape", [(480, 470), (700, 600)])
+def test_trace_of_a_large_matrix(shape):
     # Large enough for its own thread.
-    v = np.random.default_rng(0).normal(size=(700, 600))
+    v = np.random.default_rng(0).normal(size=shape)
     w = prox.prox_trace(v, 40.0)
     sigma = np.linalg.svd(v, compute_uv=False)
     shrunk = np.maximum(sigma - 40.0, 0)
