@@ -323,21 +323,20 @@ def test_cases_of_other_tools_are_left_out_unless_asked_for(load_program, capsys
         common.main(*run, peers=("other",), argv=[*argv, "--case", "theirs"])
 
 
-def test_older_solvers_end_at_the_optimum(load_program):
+@pytest.mark.parametrize("penalty", [ElasticNet(gamma=0.7), L1(), L2()], ids=repr)
+def test_older_solvers_end_at_the_optimum(penalty, load_program):
     """Iterative scaling, coordinate descent and L-BFGS-B, which only programs use."""
-    solvers = load_program("_scaling").SCALING
     problem = make_problem(3, 0, depth_weight=1.1)
-    for penalty in (L1(), L2(), ElasticNet(gamma=0.7)):
-        job = Job(LogLinearLoss(problem), penalty.bind(problem))
-        best = DiagonalSolver(1e-8, 100_000).solve(job, np.zeros(problem.n_pairs))
-        passes = {}
-        for name, solver in solvers.items():
-            r = solver(1e-4, 5000).solve(job, np.zeros(problem.n_pairs))
-            assert r.objective == pytest.approx(best.objective, rel=1e-6)
-            assert (np.diff(r.history) <= 1e-12 * r.objective).all()
-            passes[name] = len(r.history)
-        # The nearer a bound is to the loss, the fewer are the passes.
-        assert passes["cd"] < passes["scis"] < passes["iis"] < passes["gis"] < 5000
+    job = Job(LogLinearLoss(problem), penalty.bind(problem))
+    best = DiagonalSolver(1e-8, 100_000).solve(job, np.zeros(problem.n_pairs))
+    passes = {}
+    for name, solver in load_program("_scaling").SCALING.items():
+        r = solver(1e-4, 5000).solve(job, np.zeros(problem.n_pairs))
+        assert r.objective == pytest.approx(best.objective, rel=1e-6)
+        assert (np.diff(r.history) <= 1e-12 * r.objective).all()
+        passes[name] = len(r.history)
+    # The nearer a bound is to the loss, the fewer are the passes.
+    assert passes["cd"] < passes["scis"] < passes["iis"] < passes["gis"] < 5000
 
 
 def test_contexts_of_any_length_are_those_of_a_deep_model(load_program):

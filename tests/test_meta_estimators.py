@@ -189,11 +189,11 @@ def test_weights_are_routed(estimator):
             np.testing.assert_array_equal(meta.predict_proba(X), alone)
 
 
-def test_single_precision_of_x_does_not_change_the_type_of_answers():
+@every_classifier
+def test_single_precision_of_x_does_not_change_the_type_of_answers(estimator):
     """Probabilities are float64: single precision would lose small ones."""
-    for estimator in CLASSIFIERS:
-        fitted = clone(estimator).fit(X.astype(np.float32), Y)
-        assert fitted.predict_proba(X.astype(np.float32)).dtype == np.float64
+    fitted = clone(estimator).fit(X.astype(np.float32), Y)
+    assert fitted.predict_proba(X.astype(np.float32)).dtype == np.float64
 
 
 @every_classifier

@@ -109,8 +109,8 @@ def test_two_threads(name, things):
     assert found == [[alone] * 3] * 2
 
 
-@pytest.mark.parametrize("name", ["lm", "mixed"])
-def test_draws_and_best_words_of_one_model(name, things):
+@pytest.mark.parametrize("name, n", [("lm", 20), ("lm", 100), ("mixed", 100)])
+def test_draws_and_best_words_of_one_model(name, n, things):
     """The tables of draws and best words are made once: no thread takes away a table
     that another thread reads."""
     lm, meet = things[name], threading.Barrier(3, timeout=600)
@@ -121,7 +121,7 @@ def test_draws_and_best_words_of_one_model(name, things):
 
     def run(i):
         meet.wait()
-        found[i] = [ask() for _ in range(100)]
+        found[i] = [ask() for _ in range(n)]
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(3)]
     sys.setswitchinterval(1e-6)
@@ -132,4 +132,4 @@ def test_draws_and_best_words_of_one_model(name, things):
             thread.join(600)
     finally:
         sys.setswitchinterval(before)
-    assert found == [[ask()] * 100] * 3
+    assert found == [[ask()] * n] * 3

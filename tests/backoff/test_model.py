@@ -1,5 +1,6 @@
 """BackoffModel against the definition, computed by brute force in plain Python."""
 
+import functools
 import math
 import pickle
 import sys
@@ -609,8 +610,13 @@ def test_a_collapsed_tree_must_be_expanded_first():
 # ------------------------------------------------------------------- bad input
 
 
+@functools.cache
+def toy_model(seed):
+    return Toy(seed).model
+
+
 def arrays(seed=1):
-    m = Toy(seed).model
+    m = toy_model(seed)
     return {
         "parent": m.tree.parent.copy(),
         "symbol": m.tree.symbol.copy(),
@@ -782,7 +788,8 @@ def test_row_of_zeros_cannot_be_drawn_from():
 
 
 def test_rows_that_no_memory_holds_say_what_to_ask_for():
-    model, _ = build({()}, {((), y): np.log(1e-6) for y in range(1000)}, {}, 1000)
-    nodes = np.broadcast_to(np.zeros(1, np.int32), 10**8)
+    n = 100_000
+    model, _ = build({()}, {((), y): np.log(1e-6) for y in range(n)}, {}, n)
+    nodes = np.broadcast_to(np.zeros(1, np.int32), 10**6)
     with pytest.raises(MemoryError, match="745 GiB.*target_log_proba"):
         model.rows(nodes)

@@ -396,7 +396,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_for_terminals(model, capsys, monkeypatch):
+@pytest.mark.parametrize("n", [60, 300])
+def test_progress_is_for_terminals(n, folder, capsys, monkeypatch):
+    Path("train.txt").write_text("\n".join(TEXT[:n]) + "\n", encoding="utf-8")
     given = ["train", "train.txt", "-n", 2, "--model", "better", "-o", "b.pkl"]
     assert run(*given) == 0
     assert "learning" not in capsys.readouterr().err

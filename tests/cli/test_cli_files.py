@@ -138,8 +138,9 @@ def test_the_suffix_is_the_format(name, start, folder):
     assert exchange.read(name).n_pairs == lm.backoff_model_.n_pairs
 
 
-def test_models_that_no_table_holds(folder, capsys):
-    lm = LanguageModel("better").fit(TEXT)
+@pytest.mark.parametrize("n", [20, len(TEXT)])
+def test_models_that_no_table_holds(n, folder, capsys):
+    lm = LanguageModel("better").fit(TEXT[:n])
     with pytest.raises(AttributeError, match=r"^save .*; joblib\.dump"):
         lm.save("m.arpa")
     with pytest.raises(ValueError, match=r"joblib\.dump, or the suffix \.pkl"):

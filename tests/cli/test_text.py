@@ -82,7 +82,8 @@ def test_standard_input_is_a_file(here, capsys, monkeypatch, name, pack):
         found = []
         for source in ("text.txt", "-"):
             words = [source if word is TEXT else word for word in command]
-            for suffix in (".arpa", ".sklm")[: 1 if "lmplz" in words else 2]:
+            both = "out" in words and "lmplz" not in words
+            for suffix in (".arpa", ".sklm")[: 1 + both]:
                 names = {"out": f"out{suffix}", "mixed": "mixed.arpa"}
                 stdin = raw if source == "-" else None
                 answer = run(

@@ -181,7 +181,7 @@ def test_one_and_no_item(tagger):
 
 def test_long_sequences(tagger):
     rng = random.Random(0)
-    row = [item(rng) for _ in range(100_000)]
+    row = rng.choices([item(rng) for _ in range(5000)], k=100_000)
     labels = tagger.tag(row)
     short = [tagger.tag(row[t : t + 40]) for t in range(0, 4000, 40)]
     middle = [labels[t + 5 : t + 35] for t in range(0, 4000, 40)]

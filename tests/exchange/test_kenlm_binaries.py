@@ -295,8 +295,9 @@ def test_a_trie_has_the_bytes_of_kenlm(options, expected):
     assert hashlib.sha256(image.tobytes()).hexdigest()[:32] == expected
 
 
-def test_a_large_vocabulary():
-    words = [f"w{i}" for i in range(70_000)]
+@pytest.mark.parametrize("n", [20_000, 70_000])
+def test_a_large_vocabulary(n):
+    words = [f"w{i}" for i in range(n)]
     order = np.random.default_rng(0).permutation(words)
     texts = [" ".join(order[i : i + 7]) for i in range(0, len(order), 7)]
     model = model_of(2, texts)
@@ -360,7 +361,7 @@ def test_other_multipliers_hold_the_same():
 
 
 @pytest.mark.parametrize("multiplier", [1.0001, 1.5])
-@pytest.mark.parametrize("name", ["order 5", "pruned", "order 1"])
+@pytest.mark.parametrize("name", ["pruned", "order 5", "order 1"])
 def test_parts_of_tables_do_not_change_the_file(name, multiplier, monkeypatch):
     """Also if an entry passes several parts, and if it passes the end of the table."""
     model = MODELS[name]
@@ -593,11 +594,12 @@ def test_damage_of_a_trie_is_named():
             read(broken)
 
 
-def test_damaged_files_end_in_an_answer_or_an_error(kind):
+@pytest.mark.parametrize("n", [100, 300])
+def test_damaged_files_end_in_an_answer_or_an_error(kind, n):
     image = IMAGES[kind](MODELS["order 3"])
     rng = np.random.default_rng(0)
     ended = 0
-    for _ in range(300):
+    for _ in range(n):
         broken = image.copy()
         for _ in range(int(rng.integers(1, 4))):
             where = int(rng.integers(160 if rng.random() < 0.5 else broken.size))
@@ -612,7 +614,7 @@ def test_damaged_files_end_in_an_answer_or_an_error(kind):
                 use(broken)
             except (OSError, ValueError):
                 ended += 1
-    assert ended > 100
+    assert ended > n / 3
 
 
 def test_orders_beyond_the_tables_are_refused():

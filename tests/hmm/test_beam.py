@@ -1,5 +1,6 @@
 """Decoding by a beam: any language model against sums over words, and exact answers."""
 
+import functools
 import itertools
 import pickle
 
@@ -82,11 +83,17 @@ MODELS = {
 }  # fmt: skip
 
 
-def log_proba(lm, words):
-    """Natural logarithms of P of the words of a sentence and its end, one by one."""
+@functools.cache
+def fitted(kind):
+    """A model that no test changes."""
+    return MODELS[kind]().fit(TEXT)
+
+
+def log_proba(lm, sentences):
+    """Natural logarithms of P of the words of each sentence and its end, one by one."""
     if isinstance(lm, CacheLM):
-        return np.concatenate(list(lm.score_stream([words])))
-    return np.concatenate(list(lm.token_log_proba([words])))
+        return [np.concatenate(list(lm.score_stream([words]))) for words in sentences]
+    return list(lm.token_log_proba(sentences))
 
 
 def all_paths(decoder, lm, channel, observed, weight):
@@ -116,11 +123,11 @@ def all_paths(decoder, lm, channel, observed, weight):
             own = 0.0 if spelt is None else spelt(o)
             some.append((None, own + weight * (share - empty if given else share)))
         choices.append(some)
-    out = []
-    for path in itertools.product(*choices):
-        said = [unknown if word is None else word for word, _ in path]
+    out, paths = [], list(itertools.product(*choices))
+    said = [[unknown if w is None else w for w, _ in path] for path in paths]
+    for path, values in zip(paths, log_proba(lm, said), strict=True):
         counts = [given or word is not None for word, _ in path] + [True]
-        value = weight * log_proba(lm, said)[counts].sum() + sum(f for _, f in path)
+        value = weight * values[counts].sum() + sum(f for _, f in path)
         answer = [o if word is None else word for o, (word, _) in zip(observed, path)]
         out.append((value, answer))
     return sorted(out, key=lambda entry: -entry[0])
@@ -256,7 +263,7 @@ def test_states_that_are_kept(modulus, width, n):
 
 @pytest.mark.parametrize("kind", ["better", "user", "cache"])
 def test_the_narrowest_beam_is_greedy(kind):
-    lm, channel = MODELS[kind]().fit(TEXT), KeypadChannel(k=4)
+    lm, channel = fitted(kind), KeypadChannel(k=4)
     X = [["228", "726", "66", "843"], ["22", "268", "728"]]
     decoder = NoisyChannelDecoder(FrozenEstimator(lm), channel, beam_width=1).fit()
     bound, known = channel.bind(WORDS), lm.vocabulary_.tolist()
@@ -272,7 +279,7 @@ def test_the_narrowest_beam_is_greedy(kind):
 
 
 def test_the_first_of_the_best_is_the_prediction():
-    lm = FrozenEstimator(MODELS["mixture"]().fit(TEXT))
+    lm = FrozenEstimator(fitted("mixture"))
     X = [["228", "726", "66", "843"], [None, "268", None], ["364"]]
     decoder = NoisyChannelDecoder(lm, KeypadChannel(k=1), beam_width=6).fit()
     best = decoder.decode(X)
@@ -300,7 +307,7 @@ def test_threads_and_ties_do_not_change_answers():
     first = next(word for word in WORDS if len(word) == 3)
     assert decoder.predict(X) == [[first] * len(x) for x in X]
     for kind in ("better", "cache", "user"):
-        lm = FrozenEstimator(MODELS[kind]().fit(TEXT))
+        lm = FrozenEstimator(fitted(kind))
         decoder = NoisyChannelDecoder(lm, KeypadChannel(k=1), beam_width=3).fit()
         one, two = decoder.decode(X), decoder.set_params(n_jobs=2).decode(X)
         for a, b in zip(one[1:], two[1:], strict=True):

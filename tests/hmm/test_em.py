@@ -170,10 +170,13 @@ def test_objective_rises(order, unknown, no_tolerance, monkeypatch):
     assert tagger.objective_[-1] == pytest.approx(value, rel=1e-9)
 
 
-def test_objective_of_other_smoothers_never_falls_and_says_when_it_stops(monkeypatch):
+@pytest.mark.parametrize("n", [20, 40])
+def test_objective_of_other_smoothers_never_falls_and_says_when_it_stops(
+    n, monkeypatch
+):
     monkeypatch.setattr(_em, "UNLABELLED_WEIGHT", 1.0)
     monkeypatch.setattr(_em, "TOLERANCE", 1e-4)
-    X, y = toy(40)
+    X, y = toy(n)
     some = masked(y, 0.6)
     tagger = HighOrderHMM(3, emission=CategoricalEmission(), max_iter=200)
     tagger.fit(X, some)
@@ -299,8 +302,9 @@ def test_first_order_without_smoothing_is_hmmlearns(no_tolerance):
     )
 
 
-def test_restarts_and_threads():
-    X, y = toy(40, labels="DN")
+@pytest.mark.parametrize("n, n_init, max_iter", [(15, 3, 15), (40, 8, 50)])
+def test_restarts_and_threads(n, n_init, max_iter):
+    X, y = toy(n, labels="DN")
     tagger = HighOrderHMM(
         3, smoothing=AdditiveLM(), emission="categorical", classes=2, max_iter=6
     )
@@ -313,7 +317,8 @@ def test_restarts_and_threads():
     # Two clusters of words: their labels are found up to names.
     X = [[f"{'ab'[i % 2]}{i % 3}" for i in range(a, a + 6)] for a in range(30)]
     y = [[int(w[0] == "b") for w in row] for row in X]
-    found = clone(tagger).set_params(n_init=8, random_state=0, max_iter=50).fit(X)
+    tagger.set_params(n_init=n_init, random_state=0, max_iter=max_iter)
+    found = tagger.fit(X)
     share = found.score(X, y)
     assert max(share, 1 - share) > 0.99
 
@@ -413,8 +418,9 @@ def test_emissions_by_a_classifier_without_logarithms():
     )
 
 
-def test_transitions_that_are_given(no_tolerance):
-    X, y = toy(60)
+@pytest.mark.parametrize("n, options", [(20, {"max_iter": 15}), (60, {})], ids=str)
+def test_transitions_that_are_given(n, options, no_tolerance):
+    X, y = toy(n)
     model = HighOrderHMM(3).fit(X, y).transition_model_
     some = masked(y, 0.7)
     tagger = HighOrderHMM(smoothing=model, emission="categorical", max_iter=8).fit(
@@ -422,7 +428,9 @@ def test_transitions_that_are_given(no_tolerance):
     )
     assert tagger.transition_model_ is model
     assert tagger.n_iter_ == 8 and (np.diff(tagger.objective_) > 0).all()
-    free = HighOrderHMM(smoothing=model, emission="categorical", classes=list("DNVA"))
+    free = HighOrderHMM(
+        smoothing=model, emission="categorical", classes=list("DNVA"), **options
+    )
     assert (np.diff(free.fit(X).objective_) > 0).all()
 
 
@@ -489,7 +497,8 @@ def test_a_sequence_without_labels_is_none():
         HighOrderHMM(2).fit([None, *X[1:]], y)
 
 
-def test_few_iterations_if_labels_are_known(monkeypatch):
+@pytest.mark.parametrize("options", [{"max_iter": 3}, {}], ids=str)
+def test_few_iterations_if_labels_are_known(options, monkeypatch):
     X, y = toy(60)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
@@ -499,7 +508,7 @@ def test_few_iterations_if_labels_are_known(monkeypatch):
     with pytest.warns(ConvergenceWarning):
         assert same_model(two.fit(X, masked(y, 0.5)), some)
     monkeypatch.setattr(_em, "TOLERANCE", 1e-3)
-    free = HighOrderHMM(2, classes=4, random_state=0).fit(X)
+    free = HighOrderHMM(2, classes=4, random_state=0, **options).fit(X)
     assert free.n_iter_ > 2
 
 

@@ -18,7 +18,7 @@ def problem(length):
     model = random_model("katz", 5, 5, 0)
     rng = np.random.RandomState(0)
     words = np.delete(np.arange(model.n_classes), model.labels.end_id)
-    positions = [(words, rng.normal(size=len(words))) for _ in range(length)]
+    positions = [(words, row) for row in rng.normal(size=(length, len(words)))]
     return ContextAutomaton(model), make_candidates(positions, model.labels.end_id)
 
 
@@ -36,9 +36,10 @@ def test_lattice(interrupt, call):
     assert solver.decode(small).log_proba == again.log_proba
 
 
-def test_lattice_whose_memory_grows(monkeypatch):
+@pytest.mark.parametrize("length", [500, 2_000])
+def test_lattice_whose_memory_grows(length, monkeypatch):
     """An interrupt at any new array leaves sizes and arrays that belong together."""
-    automaton, c = problem(2_000)
+    automaton, c = problem(length)
     _, small = problem(5)
     expected = [LatticeSolver(automaton).decode(x).log_proba for x in (small, c)]
     made, np_empty = [], np.empty

@@ -18,26 +18,30 @@ from sklstruct.hmm._refinement import RefinementSolver
 pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
 
 
-def log_joint(model, path, factors=0.0):
-    """log P of a path of class ids with its end, by the model's own queries."""
+def log_joints(model, paths):
+    """log P of paths of one length with their ends, by the model's own queries."""
     marks = [] if model.labels.start is None else [model.labels.start]
-    words = [*marks, *model.labels.classes[list(path)].tolist()]
-    targets = list(path)
-    if model.labels.end is not None:
-        targets.append(model.labels.end_id)
+    ends = [] if model.labels.end is None else [model.labels.end_id]
     width = max(model.max_depth, 1)
-    windows = []
-    for i in range(len(targets)):
-        history = words[: len(marks) + i][-width:]
-        windows.append([None] * (width - len(history)) + history)
+    windows, targets = [], []
+    for path in paths:
+        words = [*marks, *model.labels.classes[list(path)].tolist()]
+        targets += [*path, *ends]
+        for i in range(len(path) + len(ends)):
+            history = words[: len(marks) + i][-width:]
+            windows.append([None] * (width - len(history)) + history)
     if not targets:
-        return factors
+        return np.zeros(len(paths))
     array = np.empty((len(windows), width), dtype=object)
     array[:] = windows
     nodes = model.locate(
         model.labels.encode_contexts(array)[:, width - model.max_depth :]
     )
-    return float(model.target(nodes, targets).sum()) + factors
+    return model.target(nodes, targets).reshape(len(paths), -1).sum(axis=1)
+
+
+def log_joint(model, path, factors=0.0):
+    return float(log_joints(model, [path])[0]) + factors
 
 
 def random_candidates(model, length, rng, all_classes=False):
@@ -56,14 +60,11 @@ def random_candidates(model, length, rng, all_classes=False):
 def enumerate_paths(model, c):
     """(paths, scores) over the product of the candidates, best first."""
     choices = [range(c.ptr[i], c.ptr[i + 1]) for i in range(c.length)]
-    paths, scores = [], []
-    for pick in itertools.product(*choices):
-        pick = list(pick)
-        path = c.ids[pick]
-        paths.append(tuple(path.tolist()))
-        scores.append(log_joint(model, path, c.log_factor[pick].sum()))
-    order = np.argsort(-np.array(scores), kind="stable")
-    return [paths[i] for i in order], np.array(scores)[order]
+    picks = np.array(list(itertools.product(*choices)), dtype=np.intp)
+    paths = [tuple(path) for path in c.ids[picks].tolist()]
+    scores = log_joints(model, paths) + c.log_factor[picks].sum(axis=1)
+    order = np.argsort(-scores, kind="stable")
+    return [paths[i] for i in order], scores[order]
 
 
 KINDS = ["additive", "kneser-ney", "witten-bell", "katz", "zeros"]

@@ -224,21 +224,22 @@ def test_every_word_by_definition(params):
 
 
 @pytest.mark.parametrize(
-    "params",
+    "params, n",
     [
-        {},
-        {"length": 7},
-        {"word_classes": 3},
-        {"word_classes": 4, "learning_rate": 1, "learning": 9, "length": 5},
+        ({}, 30),
+        ({}, 100),
+        ({"length": 7}, 100),
+        ({"word_classes": 3}, 100),
+        ({"word_classes": 4, "learning_rate": 1, "learning": 9, "length": 5}, 100),
     ],
     ids=str,
 )
-def test_rows_sum_to_one_and_hold_what_is_scored(params):
+def test_rows_sum_to_one_and_hold_what_is_scored(params, n):
     model = cached(**params)
     rng = np.random.default_rng(3)
     text = random_text(4, 200)
     state = model.new_state()
-    for _ in range(100):  # at 100 histories
+    for _ in range(n):  # at n histories
         sentence = text[rng.integers(len(text))]
         for k in range(len(sentence) + 1):
             row = next_row(model, sentence[:k], state)
@@ -561,15 +562,16 @@ def test_any_base(clusters):
     assert a == pytest.approx(b, rel=1e-9)
 
 
-def test_samples_are_drawn_from_the_rows():
+@pytest.mark.parametrize("n, n_scored", [(300, 10), (3000, 40)])
+def test_samples_are_drawn_from_the_rows(n, n_scored):
     model = cached(word_classes=3, half_life=9, ngram_half_life=(20,))
     state = model.new_state()
     model.score_stream(HELD[:5], state=state)
-    drawn = model.sample(3000, max_length=1, state=state.copy(), random_state=0)
+    drawn = model.sample(n, max_length=1, state=state.copy(), random_state=0)
     assert state.n_words_ == sum(len(s) + 1 for s in HELD[:5])
     again = model.sample(3, max_length=4, state=state, random_state=1)
     assert again == model.sample(3, max_length=4, state=state, random_state=1)
-    assert len(drawn) == 3000 and {len(s) for s in drawn} <= {0, 1}
+    assert len(drawn) == n and {len(s) for s in drawn} <= {0, 1}
     # The first words of many texts.
     firsts = [
         model.sample(1, max_length=1, state=state, random_state=k)[0]
@@ -580,10 +582,10 @@ def test_samples_are_drawn_from_the_rows():
     row[unknown] = 0.0
     row /= row.sum()
     for word, p in zip(model.vocabulary_.tolist(), row.tolist()):
-        n = sum((s or ["</s>"]) == [word] for s in firsts)
-        assert abs(n - 400 * p) < 5 * np.sqrt(400 * p * (1 - p)) + 1
+        count = sum((s or ["</s>"]) == [word] for s in firsts)
+        assert abs(count - 400 * p) < 5 * np.sqrt(400 * p * (1 - p)) + 1
     # Scored as they were drawn.
-    text = model.sample(40, state=state, random_state=2)
+    text = model.sample(n_scored, state=state, random_state=2)
     assert model.perplexity(text, state=state.copy()) < BASE.perplexity(text)
     with pytest.raises(ValueError, match="n_sentences"):
         model.sample(-1)
@@ -743,9 +745,10 @@ def test_words_from_which_no_classes_are_learnt():
         np.testing.assert_allclose(found, 0.0, rtol=0, atol=1e-12)
 
 
-def test_a_state_is_read_by_one_thread_at_a_time():
+@pytest.mark.parametrize("n", [40_000, 200_000])
+def test_a_state_is_read_by_one_thread_at_a_time(n):
     """The other thread gets an error, no memory that is written to at once."""
-    model, text = cached(), [["w1", "w2"]] * 200_000
+    model, text = cached(), [["w1", "w2"]] * n
     state, errors = model.new_state(), []
 
     def read():

@@ -61,9 +61,10 @@ def test_texts_of_few_words(quality):
     assert np.isfinite(model.perplexity(["a b c"]))
 
 
-def test_a_name_and_its_estimator_are_the_same_model():
+@pytest.mark.parametrize("n", [100, 300])
+def test_a_name_and_its_estimator_are_the_same_model(n):
     """The estimator is spelt out with the number of words; a search can change it."""
-    train = text()
+    train = text(n)
     by_name = LanguageModel("better", max_depth=3).fit(train)
     estimator = named_estimator("better", n_words=by_name.vocabulary_.size, max_depth=3)
     with pytest.raises(ValueError, match="n_clusters=55 .* or n_words of named_est"):

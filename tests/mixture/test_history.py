@@ -1,5 +1,6 @@
 """Words of the history in factored models: `concentration` of FactoredLM."""
 
+import functools
 import pickle
 
 import numpy as np
@@ -54,30 +55,40 @@ def by_definition(plain, X, y, classes, group, theta):
     as well, or a number for all.
     """
     rows = np.ones_like(plain)
-    y = y.tolist()
+    y = [classes.index(w) for w in y.tolist()]
 
     def below(prefix):
         return [k for k, w in enumerate(classes) if group[w][: len(prefix)] == prefix]
 
-    def weigh(i, prefix, history):
+    @functools.cache
+    def split(prefix):
+        """Classes of a group, its groups, their classes and their shares of y."""
         inside = below(prefix)
-        t = theta if isinstance(theta, float) else theta[prefix]
-        before = [w for w in history if w in classes and classes.index(w) in inside]
         keys = sorted({group[classes[k]][len(prefix)] for k in inside if
                        len(group[classes[k]]) > len(prefix)})  # fmt: skip
+        parts = [below((*prefix, key)) for key in keys]
+        n_inside = sum(k in inside for k in y)
+        return (
+            inside,
+            keys,
+            parts,
+            [sum(k in part for k in y) / n_inside for part in parts],
+        )
+
+    def weigh(i, prefix, history):
+        inside, keys, parts, share = split(prefix)
+        t = theta if isinstance(theta, float) else theta[prefix]
+        before = [k for k in history if k in inside]
         if not keys:
             of_group = plain[i, inside].sum()
             p = plain[i, inside] / of_group
-            a = np.array([before.count(classes[k]) for k in inside])
+            a = np.array([before.count(k) for k in inside])
             after = p if np.isinf(t) else (a + t * p) / (a.sum() + t)
             rows[i, inside] *= after
             return
-        parts = [below((*prefix, key)) for key in keys]
         p = np.array([plain[i, part].sum() for part in parts])
         p /= p.sum()
-        n_inside = sum(classes.index(w) in inside for w in y)
-        share = [sum(classes.index(w) in part for w in y) / n_inside for part in parts]
-        a = [sum(classes.index(w) in part for w in before) for part in parts]
+        a = [sum(k in part for k in before) for part in parts]
         if len(keys) > 1 and not np.isinf(t):
             a, share = np.array(a), np.array(share)
             p = p * np.sqrt((a + t * share) / ((a.sum() + t) * share))
@@ -91,7 +102,8 @@ def by_definition(plain, X, y, classes, group, theta):
         for symbol in row[::-1]:
             if symbol == "":
                 break
-            history.append(symbol)
+            if symbol in classes:
+                history.append(classes.index(symbol))
         weigh(i, (), history)
     return rows
 

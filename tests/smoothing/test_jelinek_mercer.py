@@ -52,15 +52,23 @@ def test_given_weights_are_the_formula():
         np.testing.assert_allclose(row, expected, rtol=1e-12)
 
 
-def deleted_log_likelihood(X, y, weights, n_classes):
-    """Every sample scored with itself out of every count, one by one."""
-    count, total = counts(X, y), 0.0
+def deleted_counts(X, y):
+    """Of every sample (count of its class, sum) by depth, without the sample itself."""
+    count, found = counts(X, y), []
     for context, target in zip(histories(X), y.tolist()):
-        for depth in range(len(context) + 1):
-            count[context[len(context) - depth :]][target] -= 1
-        p = proba(count, context, target, lambda d, _: weights[d], 1 / n_classes)
-        for depth in range(len(context) + 1):
-            count[context[len(context) - depth :]][target] += 1
+        suffixes = [context[len(context) - k :] for k in range(len(context) + 1)]
+        rows = [count[suffix] for suffix in suffixes]
+        found.append([(row[target] - 1, sum(row.values()) - 1) for row in rows])
+    return found
+
+
+def deleted_log_likelihood(deleted, weights, n_classes):
+    total = 0.0
+    for rows in deleted:
+        p = 1 / n_classes
+        for w, (own, of_all) in zip(weights, rows):
+            if of_all > 0:
+                p = w * own / of_all + (1 - w) * p
         total += np.log(p)
     return total
 
@@ -80,11 +88,13 @@ def test_weights_by_depth_maximise_the_posterior(how):
             y_val = {"X_val": V, "y_val": X_val}
             model.fit(X[:100], y[:100], **y_val)
 
+    deleted = deleted_counts(X, y)
+
     def objective(z):
         w = 1 / (1 + np.exp(-z))
         prior = 0.5 * (np.log(w) + np.log1p(-w)).sum()
         if how == "deleted":
-            return -deleted_log_likelihood(X, y, w, 6) - prior
+            return -deleted_log_likelihood(deleted, w, 6) - prior
         count = counts(X[:100], y[:100])
         return -prior - sum(
             np.log(proba(count, context, target, lambda d, _: w[d], 1 / 6))

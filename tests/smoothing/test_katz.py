@@ -1,5 +1,6 @@
 """KatzLM against the book's formula in exact arithmetic."""
 
+import functools
 from collections import Counter, defaultdict
 from fractions import Fraction as F
 
@@ -44,6 +45,7 @@ def reference(X, y, k, n_classes):
         taken = sum(r * n[r] * (1 - ratio[depth][r]) for r in range(1, k + 1))
         assert taken == n[1]
 
+    @functools.cache
     def row(context):
         if context not in count:
             return row(context[1:])
@@ -55,8 +57,8 @@ def reference(X, y, k, n_classes):
         if left == 0:
             own = {c: F(m, total + 1) for c, m in seen.items()}
             left = F(1, total + 1)
-        rest = sum(p for c, p in enumerate(above) if c not in seen)
-        return [own[c] if c in seen else left * p / rest for c, p in enumerate(above)]
+        left /= sum(p for c, p in enumerate(above) if c not in seen)
+        return [own[c] if c in seen else left * p for c, p in enumerate(above)]
 
     return row, ratio
 

@@ -107,20 +107,26 @@ def test_equals_nltk():
         assert here[w] == pytest.approx(alpha + gamma * above[w], rel=1e-12)
 
 
-def strengths_row(X, y, left_out, classes, strengths, base):
-    """P of the sample left out, from the other samples, by the formula."""
+def counts_of_others(X, y, left_out, classes):
+    """Counts of the classes after each suffix of the history of a sample left out."""
     past = histories(X)
     others = np.arange(len(y)) != left_out
-    p = base
     for k in range(len(past[left_out]) + 1):
         suffix = past[left_out][len(past[left_out]) - k :]
         at = np.array([h[len(h) - k :] == suffix and len(h) >= k for h in past])
         count = np.array([(at & others & (y == c)).sum() for c in classes])
         if count.sum() == 0:
             break
-        distinct = strengths[k] * (count > 0).sum()
+        yield count
+
+
+def strengths_row(counts, strengths, base):
+    """P of the classes by the formula."""
+    p = base
+    for strength, count in zip(strengths, counts):
+        distinct = strength * (count > 0).sum()
         p = (count + distinct * p) / (count.sum() + distinct)
-    return p[np.flatnonzero(classes == y[left_out])[0]]
+    return p
 
 
 def test_deleted_strengths_are_a_maximum_of_the_left_out_likelihood():
@@ -129,10 +135,12 @@ def test_deleted_strengths_are_a_maximum_of_the_left_out_likelihood():
     model = WittenBellLM(strength="deleted", padding=-1, classes=classes).fit(X, y)
     assert model.strengths_.shape == (3,) and np.all(model.strengths_ > 0)
 
+    counts = [list(counts_of_others(X, y, i, classes)) for i in range(len(y))]
+
     def objective(log_strength):
         p = [
-            strengths_row(X, y, i, classes, np.exp(log_strength), np.full(5, 0.2))
-            for i in range(len(y))
+            strengths_row(of_others, np.exp(log_strength), np.full(5, 0.2))[target]
+            for of_others, target in zip(counts, y)
         ]
         return np.log(p).sum() - 0.5 * 1e-2 * (log_strength**2).sum()
 

@@ -253,7 +253,8 @@ def test_missing_labels_and_names():
         assert tree.names == ("top", None, "b")
 
 
-def test_ten_thousand_levels():
+@pytest.mark.parametrize("step", [1000, 100])
+def test_ten_thousand_levels(step):
     depth = 10_000
     nested = chain(depth)
     tree = Taxonomy.from_nested(nested)
@@ -267,8 +268,8 @@ def test_ten_thousand_levels():
     above |= {f"n{k + 1}": f"n{k}" for k in range(depth - 1)} | {depth: "n9999"}
     binary = Taxonomy.from_parents(above)
     assert binary.depth == depth - 1
-    paths = {k: [f"n{j}" for j in range(1, k + 1)] for k in range(0, depth, 100)}
-    assert Taxonomy.from_paths(paths).n_classes == depth // 100
+    paths = {k: [f"n{j}" for j in range(1, k + 1)] for k in range(0, depth, step)}
+    assert Taxonomy.from_paths(paths).n_classes == depth // step
     assert tree == pickle.loads(pickle.dumps(tree))
     assert len(pickle.dumps(tree)) < 12 * tree.n_nodes + 2000
     assert tree.limit(max_depth=50).depth == 50
