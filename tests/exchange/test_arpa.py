@@ -470,8 +470,7 @@ def test_chunks_of_any_size_give_the_same_model(monkeypatch):
         assert read(gzip.compress(PRUNED.encode())) == want
 
 
-@pytest.mark.parametrize("size", [1 << 20, 3 << 20])
-def test_a_short_file_is_read_by_short_requests(size):
+def test_a_short_file_is_read_by_short_requests():
     """Buffers of 16 MiB for thousands of short files exhaust the address space."""
     asked = []
 
@@ -484,7 +483,7 @@ def test_a_short_file_is_read_by_short_requests(size):
     assert 0 < min(asked) <= max(asked) <= 1 << 17
     asked.clear()
     with pytest.raises(ValueError, match="without an n-gram"):
-        _arpa_read.read_arpa(File(b"\n" * size), "file")
+        _arpa_read.read_arpa(File((b" " * 63 + b"\n") * (3 << 14)), "file")
     assert asked == [1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 20][: len(asked)]
     assert len(asked) > 3
 

@@ -295,7 +295,8 @@ def test_the_first_of_the_best_is_the_prediction():
         decoder.predict_k(X, 7)
 
 
-def test_threads_and_ties_do_not_change_answers():
+@pytest.mark.parametrize("kind", ["better", "cache", "user"])
+def test_threads_and_ties_do_not_change_answers(kind):
     class Equal(Repeats):
         def predict_proba(self, X):
             return np.full((len(X), self.classes_.size), 1 / self.classes_.size)
@@ -306,13 +307,12 @@ def test_threads_and_ties_do_not_change_answers():
     decoder = NoisyChannelDecoder(lm, channel, beam_width=3).fit()
     first = next(word for word in WORDS if len(word) == 3)
     assert decoder.predict(X) == [[first] * len(x) for x in X]
-    for kind in ("better", "cache", "user"):
-        lm = FrozenEstimator(fitted(kind))
-        decoder = NoisyChannelDecoder(lm, KeypadChannel(k=1), beam_width=3).fit()
-        one, two = decoder.decode(X), decoder.set_params(n_jobs=2).decode(X)
-        for a, b in zip(one[1:], two[1:], strict=True):
-            np.testing.assert_array_equal(a, b)
-        assert [*map(list, one.labels)] == [*map(list, two.labels)]
+    lm = FrozenEstimator(fitted(kind))
+    decoder = NoisyChannelDecoder(lm, KeypadChannel(k=1), beam_width=3).fit()
+    one, two = decoder.decode(X), decoder.set_params(n_jobs=2).decode(X)
+    for a, b in zip(one[1:], two[1:], strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert [*map(list, one.labels)] == [*map(list, two.labels)]
 
 
 def test_all_histories_of_a_position_are_asked_in_one_call(monkeypatch):

@@ -18,7 +18,8 @@ def draw(n, seed):
     rng = np.random.RandomState(seed)
     p = 1.0 / np.arange(1, WORDS.size + 1)
     sizes = rng.randint(1, 9, size=n)
-    return [WORDS[rng.choice(WORDS.size, k, p=p / p.sum())].tolist() for k in sizes]
+    words = WORDS[rng.choice(WORDS.size, sizes.sum(), p=p / p.sum())]
+    return [row.tolist() for row in np.split(words, sizes.cumsum()[:-1])]
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,7 @@ def reference(text, analyzer):
     """The rule, spelt as a loop over characters."""
     if analyzer == "char":
         return list(text)
-    separators = KENLM if analyzer == "kenlm" else SPACES
+    separators = frozenset(KENLM if analyzer == "kenlm" else SPACES)
     words, word = [], ""
     for c in text + " ":
         if c not in separators:
