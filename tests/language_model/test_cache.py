@@ -749,9 +749,10 @@ def test_words_from_which_no_classes_are_learnt():
 def test_a_state_is_read_by_one_thread_at_a_time(n):
     """The other thread gets an error, no memory that is written to at once."""
     model, text = cached(), [["w1", "w2"]] * n
-    state, errors = model.new_state(), []
+    state, errors, meet = model.new_state(), [], threading.Barrier(2, timeout=600)
 
     def read():
+        meet.wait()
         try:
             model.score_stream(text, state=state)
         except ValueError as exc:
