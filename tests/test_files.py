@@ -365,6 +365,28 @@ def test_a_killed_process_leaves_the_old_file(suffix, tmp_path):
 
 
 @posix
+def test_bytes_and_names_are_synced(tmp_path, monkeypatch):
+    path, steps = tmp_path / "data.bin", []
+
+    def sync(handle):
+        is_folder = stat.S_ISDIR(os.fstat(handle).st_mode)
+        steps.append("folder" if is_folder else os.fstat(handle).st_size)
+
+    replace = os.replace
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(
+        os, "replace", lambda *names: (steps.append("renamed"), replace(*names))
+    )
+    put(path)
+    # After a failure of power a name that was synced has all its bytes.
+    assert steps == [len(DATA), "renamed", "folder"]
+    with _files.open_there(path) as file:
+        file.write(b"first")
+    assert steps[3:] == [len(DATA)]
+    assert get(path) == b"first" + DATA[5:]
+
+
+@posix
 def test_mode_and_links_stay(tmp_path):
     path, link = tmp_path / "data", tmp_path / "link"
     old = os.umask(0o027)
