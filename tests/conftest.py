@@ -32,8 +32,13 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(trylast=True)  # after the selections -k and -m
 def pytest_collection_modifyitems(config, items):
-    """Without --everything, keep the first case of each test function."""
+    """Without --everything, keep the first case of each test function.
+
+    With --everything the tests that start processes come first, because the longest
+    test should not begin when other workers have ended.
+    """
     if config.getoption("everything"):
+        items.sort(key=lambda item: item.get_closest_marker("processes") is None)
         return
     kept, dropped, seen = [], [], set()
     for item in items:

@@ -31,10 +31,12 @@ def mypy(*arguments):
     return [line for line in done.stdout.splitlines() if ": error:" in line]
 
 
+@pytest.mark.processes
 def test_package_has_no_errors():
     assert not mypy()
 
 
+@pytest.mark.processes
 def test_client_has_no_errors():
     assert not mypy(CLIENT)
 
@@ -50,6 +52,7 @@ def test_every_public_estimator_is_in_the_client():
     )
 
 
+@pytest.mark.processes
 def test_misspelt_methods_are_errors(tmp_path):
     """A misspelt attribute of any object of the client is an error."""
     text = CLIENT.read_text(encoding="utf-8").splitlines()
@@ -82,6 +85,7 @@ def snippets(page):
     return [prompts + "".join(map(textwrap.dedent, blocks))]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("page", FIRST_PAGES)
 def test_programs_of_the_first_pages_have_no_errors(page, tmp_path):
     programs = snippets(page)
@@ -94,6 +98,7 @@ def test_programs_of_the_first_pages_have_no_errors(page, tmp_path):
         assert not [line for line in found if file.name in line]
 
 
+@pytest.mark.processes
 def test_misspelt_names_of_models_are_errors(tmp_path):
     file = tmp_path / "client.py"
     file.write_text(
