@@ -111,8 +111,8 @@ def find_histories(
     if tree.span is None:
         text, pos = np.zeros(1, np.int32), np.zeros(tree.n_nodes, np.int64)
     _fast.find_collapsed(
-        flat, offset, length, tree.symbol, tree.child_ptr, tree.spans(),
-        text, pos, node, matched,
+        flat, offset, length, tree.symbol, tree.child_ptr, tree.n_symbols,
+        tree.spans(), text, pos, node, matched,
     )  # fmt: skip
     return node, matched
 

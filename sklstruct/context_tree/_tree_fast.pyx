@@ -23,7 +23,7 @@ from libc.math cimport floor
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
 from libc.string cimport memset
 
-from ._find_fast cimport find_child
+from ._find_fast cimport find_child, find_first
 
 
 def history_lengths(const int32_t[::1] flat, const int64_t[::1] offset,
@@ -406,9 +406,10 @@ def fill_paths(const int32_t[::1] parent, const int32_t[::1] level,
 
 def find_collapsed(const int32_t[::1] flat, const int64_t[::1] offset,
                    const int32_t[::1] length, const int[::1] symbol,
-                   const int[::1] child_ptr, const int32_t[::1] span,
-                   const int32_t[::1] edge_text, const int64_t[::1] edge_pos,
-                   int32_t[::1] node, int32_t[::1] matched):
+                   const int[::1] child_ptr, int32_t n_symbols,
+                   const int32_t[::1] span, const int32_t[::1] edge_text,
+                   const int64_t[::1] edge_pos, int32_t[::1] node,
+                   int32_t[::1] matched):
     """Deepest node reached in a collapsed tree, and how many of the suffixes
     merged in that node were matched (root: 1).
 
@@ -416,7 +417,7 @@ def find_collapsed(const int32_t[::1] flat, const int64_t[::1] offset,
     span[x] - 1, from the most recent to the oldest.
     """
     cdef Py_ssize_t i, n = offset.shape[0]
-    cdef int32_t x, child, k, d, j
+    cdef int32_t x, child, k, d, j, s
     with nogil:
         for i in range(n):
             x = 0
@@ -424,8 +425,11 @@ def find_collapsed(const int32_t[::1] flat, const int64_t[::1] offset,
             j = 1
             d = length[i]
             while k < d:
-                child = find_child(
-                    &symbol[0], &child_ptr[0], x, flat[offset[i] - k - 1])
+                s = flat[offset[i] - k - 1]
+                if x == 0:
+                    child = find_first(&symbol[0], &child_ptr[0], n_symbols, s)
+                else:
+                    child = find_child(&symbol[0], &child_ptr[0], x, s)
                 if child < 0:
                     break
                 x = child
