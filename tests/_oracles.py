@@ -58,15 +58,20 @@ def random_corpus(seed, n_symbols, n_samples, width):
     return X, np.array(text)
 
 
+def running_shares(p):
+    """Lists for `bisect`: a number from [0, 1) is at k with probability p[..., k]."""
+    total = np.cumsum(p, axis=-1)
+    return (total / total[..., -1:]).tolist()
+
+
 def second_order_text(n, n_words, spread, seed=0):
     """Windows of two words and the next, which two words leave few choices."""
     rng = np.random.RandomState(seed)
     follows = rng.dirichlet(np.full(n_words, spread), size=(n_words, n_words))
-    total = np.cumsum(follows, axis=2)
-    total = (total / total[:, :, -1:]).tolist()
+    share = running_shares(follows)
     words = [0, 1]
     for x in rng.random_sample(n).tolist():
-        words.append(bisect(total[words[-2]][words[-1]], x))
+        words.append(bisect(share[words[-2]][words[-1]], x))
     words = np.array(words)
     windows = np.lib.stride_tricks.sliding_window_view(words, 2)[:-1]
     return windows.copy(), words[2:]

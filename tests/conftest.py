@@ -8,16 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-# Collection makes millions of objects that live, which takes a quarter less time if no
-# collector of garbage counts them again and again.
-gc.disable()
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect the tests without the garbage collector.
 
-def pytest_collection_finish():
-    """From here on garbage is collected, but not among what collection has made."""
-    gc.collect()
-    gc.freeze()
-    gc.enable()
+    The collection makes millions of objects that live until the end. The collector
+    would examine them again and again, during the collection and during the tests.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_addoption(parser):
@@ -59,7 +64,7 @@ def seed():
 
 @pytest.fixture(autouse=True, scope="session")
 def synced():
-    """Files are not waited for: on some disks that takes a tenth of the time."""
+    """Do not wait until the disk has the bytes: no test outlasts a failure of power."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda file: None)
         yield

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from _families import smoothers
 from _loglinear import loglinear
+from _oracles import running_shares
 from numpy._core.multiarray import get_handler_name
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -46,11 +47,10 @@ def random_pairs(seed=0, n_symbols=7, n=400, depth=3, weighted=False):
     """Pairs and counts of a random text in sentences."""
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.full(n_symbols, 0.4), size=n_symbols)
-    total = np.cumsum(p, axis=1)
-    total = (total / total[:, -1:]).tolist()
+    share = running_shares(p)
     tokens, x = [-1], 0
     for _ in range(n):
-        x = bisect(total[x], rng.random())
+        x = bisect(share[x], rng.random())
         tokens.append(-1 if rng.random() < 0.1 and tokens[-1] >= 0 else x)
     tokens = np.array(tokens, dtype=np.int32)
     weight = rng.random(tokens.size) + 0.1 if weighted else None

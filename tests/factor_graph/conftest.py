@@ -99,25 +99,22 @@ def feature_vectors(graph, states, kinds, types):
 
 
 def allowed(graph, state):
-    """Whether a state has no forbidden pair, from the table of each edge."""
+    """Whether a state, or each row of states, has no forbidden pair."""
+    state = np.asarray(state)
+    found = np.ones(state.shape[:-1], dtype=bool)
     for e in range(graph.n_edges):
-        u, v = graph.edge_u[e], graph.edge_v[e]
-        if graph.mask_first[e] >= 0:
-            width = len(graph.candidates[v])
-            if not graph.allowed[graph.mask_first[e] + state[u] * width + state[v]]:
-                return False
-    return True
+        u, v, table = graph.edge_u[e], graph.edge_v[e], graph.mask_first[e]
+        if table >= 0:
+            at = table + state[..., u] * len(graph.candidates[v]) + state[..., v]
+            found &= graph.allowed[at] != 0
+    return found
 
 
 def states(graph):
     """All allowed states, one per row."""
     sizes = [len(c) for c in graph.candidates]
     rows = np.indices(sizes, dtype=np.int32).reshape(len(sizes), math.prod(sizes)).T
-    for e in np.flatnonzero(graph.mask_first[: graph.n_edges] >= 0):
-        u, v = graph.edge_u[e], graph.edge_v[e]
-        at = graph.mask_first[e] + rows[:, u] * sizes[v] + rows[:, v]
-        rows = rows[graph.allowed[at] != 0]
-    return np.ascontiguousarray(rows)
+    return np.ascontiguousarray(rows[allowed(graph, rows)])
 
 
 @pytest.fixture(scope="session")

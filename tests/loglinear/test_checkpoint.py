@@ -161,8 +161,8 @@ def test_goes_on_bit_by_bit(fit, tmp_path, monkeypatch):
 
 
 def goes_on_from_all(make, tmp_path, monkeypatch, every=1):
-    """A fit goes on bit by bit from every checkpoint, or from every 7th; what was in
-    all checkpoints."""
+    """A fit goes on bit by bit from each checkpoint of a step `every`; returns what was
+    in all checkpoints."""
     path, contents, states = tmp_path / "fit.ckpt", [], []
     save = FileStore.save
 

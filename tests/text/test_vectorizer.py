@@ -685,5 +685,5 @@ def test_strings_belong_to_the_texts():
         texts = as_texts(given)
         assert given.texts == plain  # no bytes in it
         given.texts.clear()
-        gc.collect(1)  # objects as young as the texts
+        gc.collect()
         assert list(texts) == plain
