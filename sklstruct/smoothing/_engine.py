@@ -103,13 +103,7 @@ class NGramSmoother(BackoffClassifier):
         count = self._used_counts(pairs, count)
         root = count[: pairs.n_classes].copy()
         base, first = self._base_level(root)
-        discounted, backoff_mass = self._shares(pairs, count, first)
+        shares = self._shares(pairs, count, first)
         return hand_down(
-            pairs,
-            discounted,
-            backoff_mass,
-            root,
-            base,
-            first,
-            interpolate=self.interpolate,
+            pairs, *shares, root, base, first, interpolate=self.interpolate
         )

@@ -66,8 +66,8 @@ def reached(pairs: Pairs, count: np.ndarray, min_count: Any) -> np.ndarray | Non
 
 def leave_out(
     pairs: Pairs, discounted: np.ndarray, backoff_mass: np.ndarray, keep: np.ndarray
-) -> tuple[Pairs, np.ndarray, np.ndarray, np.ndarray]:
-    """(pairs, discounted probabilities, back-off masses, new_index) of some pairs.
+) -> tuple[Pairs, tuple[np.ndarray, np.ndarray], np.ndarray]:
+    """(pairs, (discounted probabilities, back-off masses), new_index) of some pairs.
 
     The probability of the other pairs is added to the back-off mass of their context.
 
@@ -76,7 +76,7 @@ def leave_out(
     backoff_mass = backoff_mass + pairs.node_sums(np.where(keep, 0.0, discounted))
     smaller, kept = pairs.select(keep)
     new_index = selected_nodes(pairs, keep)
-    return smaller, discounted[kept], backoff_mass[new_index >= 0], new_index
+    return smaller, (discounted[kept], backoff_mass[new_index >= 0]), new_index
 
 
 def hand_down(

@@ -71,7 +71,7 @@ def test_files_give_the_numbers_of_memory(depth, end, pruned, n_bytes, monkeypat
     place = np.arange(tree.n_nodes)
     whole = pairs
     if pruned != "nothing":
-        pairs, *shares, place = leave_out(pairs, *shares, keep)
+        pairs, shares, place = leave_out(pairs, *shares, keep)
     log_prob, log_backoff = hand_down(pairs, *shares, root, base, 0)
     mass[0] = 1.0
     with np.errstate(divide="ignore"):

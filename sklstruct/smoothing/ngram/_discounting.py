@@ -178,25 +178,15 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         root = count[: pairs.n_classes].copy()
         base, first = self._base_level(root)
         if spread is None:
-            discounted, backoff_mass = self._shares(pairs, count, first)
+            shares = self._shares(pairs, count, first)
         else:
-            discounted, backoff_mass = block_shares(
-                pairs, count, spread, self.discounts_, first
-            )
+            shares = block_shares(pairs, count, spread, self.discounts_, first)
         new_index = None
         if keep is not None:
             # Shares are those of all pairs; the mass of removed pairs is held back.
-            pairs, discounted, backoff_mass, new_index = _shares.leave_out(
-                pairs, discounted, backoff_mass, keep
-            )
+            pairs, shares, new_index = _shares.leave_out(pairs, *shares, keep)
         numbers = _shares.hand_down(
-            pairs,
-            discounted,
-            backoff_mass,
-            root,
-            base,
-            first,
-            interpolate=self.interpolate,
+            pairs, *shares, root, base, first, interpolate=self.interpolate
         )
         return Fitted(pairs, *numbers, new_index)
 
