@@ -202,6 +202,13 @@ else:
             return weight
 
 
+def check_weights(sample_weight: Any, X: Any) -> np.ndarray:
+    """The weights of the samples X, in float64 and not negative; None: ones."""
+    return _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+
+
 HAS_CALLBACKS = CallbackSupportMixin.__module__ != __name__
 
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._checks import check_ids
-from .._compat import BaseEstimator, _check_sample_weight, _fit_context
+from .._compat import BaseEstimator, _fit_context, check_weights
 from .._docs import shared_docs
 from ..context_tree import ContextTree, Pairs, read_windows
 from ..symbols import Labels, encode, is_nan
@@ -484,9 +484,7 @@ def _read_held_out(estimator, held_out, symbols, classes):
             "y; add it to classes, or leave such samples out"
         )
     if weight is not None:
-        weight = _check_sample_weight(
-            weight, y[:, None], dtype=np.float64, ensure_non_negative=True
-        )
+        weight = check_weights(weight, y)
         keep = weight > 0
         data, target, weight = data[keep], target[keep], weight[keep]
     return data, target, weight

@@ -9,7 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from .._checks import check_samples, check_total, strings_as_objects
-from .._compat import _check_sample_weight
+from .._compat import check_weights
 from ..symbols import encode_labels, is_missing
 from ..symbols._encoding import plain
 from ._classifier import DistributionClassifier
@@ -44,9 +44,7 @@ def read_sample_weight(
     """
     if sample_weight is None:
         return None, None
-    sample_weight = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
+    sample_weight = check_weights(sample_weight, X)
     check_total(sample_weight)
     keep = sample_weight > 0
     if not keep.any():

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import check_total
-from .._compat import _check_sample_weight
+from .._compat import check_weights
 from ..backoff import BackoffClassifier, Counted, bytes_per_token, count_text
 from ..symbols import (
     NumberedText,
@@ -38,10 +38,7 @@ def vocabulary_rules(lm: Any) -> VocabularyRules:
 
 def sentence_weights(sample_weight: Any, n_sentences: int) -> NDArray:
     """The weights of sentences, checked."""
-    like = np.empty((n_sentences, 1))
-    return _check_sample_weight(
-        sample_weight, like, dtype=np.float64, ensure_non_negative=True
-    )
+    return check_weights(sample_weight, np.empty(n_sentences))
 
 
 def number(X: Iterable, analyzer: str, name: str = "X") -> NumberedText:

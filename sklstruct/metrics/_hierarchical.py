@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import column_or_1d
 
-from .._compat import Options, StrOptions, _check_sample_weight, validate_params
+from .._compat import Options, StrOptions, check_weights, validate_params
 from .._docs import shared_docs
 from ..taxonomy import Taxonomy, as_paths
 from ..taxonomy._labels import among
@@ -220,12 +220,7 @@ def _score(
             "y_true and y_pred have inconsistent numbers of samples: "
             f"{len(true)} and {len(predicted)}"
         )
-    weight = _check_sample_weight(
-        sample_weight,
-        np.empty((len(true), 1)),
-        dtype=np.float64,
-        ensure_non_negative=True,
-    )
+    weight = check_weights(sample_weight, true)
     width = min(true.shape[1], predicted.shape[1])
     same = true[:, :width] == predicted[:, :width]
     # The common nodes are a prefix: they end with the first difference, or "".

@@ -19,7 +19,7 @@ from .._compat import (
     BaseEstimator,
     Interval,
     StrOptions,
-    _check_sample_weight,
+    check_weights,
     validate_params,
 )
 from .._docs import shared_docs
@@ -130,21 +130,14 @@ def _log_proba(estimator, X, y, sample_weight):
             )
         by_sentence = estimator.token_log_proba(X)
         if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, np.empty((len(by_sentence), 1)), ensure_non_negative=True
-            )
+            sample_weight = check_weights(sample_weight, by_sentence)
             sample_weight = np.repeat(sample_weight, [len(s) for s in by_sentence])
         log_prob = np.concatenate([np.empty(0), *by_sentence])
     else:
         log_prob = np.asarray(target_log_proba(estimator, X, y))
     if sample_weight is None:
         return log_prob, np.ones(log_prob.size)
-    weight = _check_sample_weight(
-        sample_weight,
-        log_prob.reshape(-1, 1),
-        dtype=np.float64,
-        ensure_non_negative=True,
-    )
+    weight = check_weights(sample_weight, log_prob)
     check_total(weight)
     return log_prob, weight
 

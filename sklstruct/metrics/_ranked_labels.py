@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from .._checks import as_indicator, check_sparse, check_top_k
-from .._compat import _check_sample_weight
+from .._compat import check_weights
 from .._docs import shared_docs
 
 _BLOCKS = {
@@ -58,9 +58,7 @@ def _ranked(y_true, y_score, k, sample_weight):
             f"y_true and y_score must have one shape, got {Y.shape} and {score.shape}"
         )
     k = check_top_k(k, Y.shape[1])
-    weight = _check_sample_weight(
-        sample_weight, Y, dtype=np.float64, ensure_non_negative=True
-    )
+    weight = check_weights(sample_weight, Y)
     best = np.full((Y.shape[0], k), -1)
     if sp.issparse(score):
         row = np.repeat(np.arange(Y.shape[0]), np.diff(score.indptr))

@@ -11,7 +11,7 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._checks import check_memory, check_sparse, check_squares
-from .._compat import _check_sample_weight
+from .._compat import check_weights
 from ._labels import as_labels
 
 
@@ -29,9 +29,7 @@ def check_samples(
         X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X"
     )
     check_consistent_length(features, y)
-    weight = _check_sample_weight(
-        sample_weight, features, dtype=np.float64, ensure_non_negative=True
-    )
+    weight = check_weights(sample_weight, features)
     check_squares(features, np.float64)
     labels = np.asarray(y)
     if not (weight > 0).all():
