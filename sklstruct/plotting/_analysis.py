@@ -185,7 +185,6 @@ class DepthLossDisplay(Display):
         ax.patch.set_visible(False)
         ax.axhline(0, color="0.4", linewidth=0.8)
         self._draw_curves(
-            ax,
             {name: (depth, values) for name, values in self.gain.items()},
             xticks=depth,
             xlabel="symbols of the context that were seen together",
@@ -298,7 +297,6 @@ class WeightsByDepthDisplay(Display):
                 )
         ax = self._axes(ax)
         self._draw_curves(
-            ax,
             {name: (np.arange(y.size), y) for name, y in curves.items()},
             yscale="log",
             xticks=np.arange(max(c.size for c in curves.values())),

@@ -63,7 +63,6 @@ class Display:
 
     def _draw_curves(
         self,
-        ax: Axes,
         curves: Mapping[str, tuple[Any, Any]],
         style: Mapping[str, Any] | None = None,
         **settings: Any,
@@ -74,7 +73,7 @@ class Display:
         axes.
         """
         self.lines_ = [
-            ax.plot(
+            self.ax_.plot(
                 np.asarray(x),
                 np.asarray(y),
                 label=name,
@@ -82,8 +81,8 @@ class Display:
             )[0]
             for i, (name, (x, y)) in enumerate(curves.items())
         ]
-        ax.set(**settings)
-        ax.legend()
+        self.ax_.set(**settings)
+        self.ax_.legend()
 
 
 def by_name(estimator: Any) -> dict[str, Any]:

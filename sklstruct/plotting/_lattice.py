@@ -122,7 +122,7 @@ class LatticeDisplay(Display):
             "after pruning": (place, self.pruned),
         }
         self._draw_curves(
-            ax, curves, {"marker": ".", **kwargs}, yscale="log", ylabel="states"
+            curves, {"marker": ".", **kwargs}, yscale="log", ylabel="states"
         )
         names = [str(label) for label in self.labels]
         ends = len(self.states) - 1 - len(names)
@@ -153,8 +153,6 @@ class LatticeDisplay(Display):
             "bound: log q of its best path": (number, log_q),
             "best path found: log p": (number, log_p),
         }
-        self._draw_curves(
-            ax, curves, kwargs, xlabel="iteration", ylabel="log-probability"
-        )
+        self._draw_curves(curves, kwargs, xlabel="iteration", ylabel="log-probability")
         ax.locator_params(axis="x", integer=True)
         return self

@@ -123,7 +123,6 @@ class PerplexityDisplay(Display):
             for name, curve in self.perplexity.items()
         }
         self._draw_curves(
-            ax,
             curves,
             xticks=sorted({n for curve in self.perplexity.values() for n in curve}),
             xlabel="order n (contexts of up to n − 1 symbols)",

@@ -143,7 +143,7 @@ class UnigramDiffusionDisplay(Display):
         }
         style = {"marker": ".", "markersize": 4, "linewidth": 1, **kwargs}
         self._draw_curves(
-            ax, shown, style, xlabel="count", ylabel="probability of one class"
+            shown, style, xlabel="count", ylabel="probability of one class"
         )
         self.lines_ = [empirical, *self.lines_]
         ax.set_xlim(left=-0.2)
