@@ -131,14 +131,11 @@ def path_arrays(
     node, matched = as_ids("node", node, 1), as_ids("matched", matched, 1)
     check_length("matched", matched, node.size, "one per node")
     check_ids("node", node, 0, tree.n_nodes, "node")
-    level = tree.levels()
     indptr = np.zeros(node.size + 1, dtype=np.int64)
-    np.cumsum(level[node] + 1, out=indptr[1:])
+    np.cumsum(tree.levels()[node] + 1, out=indptr[1:])
     indices = np.empty(indptr[-1], dtype=np.int32)
     data = np.empty(indptr[-1])
-    _fast.fill_paths(
-        tree.parent, level, tree.spans(), node, matched, indptr, indices, data
-    )
+    _fast.fill_paths(tree.parent, tree.spans(), node, matched, indptr, indices, data)
     if indptr[-1] <= INT32_MAX:
         indptr = indptr.astype(np.int32)
     return data, indices, indptr

@@ -383,10 +383,9 @@ def find_paths(const int32_t[::1] indptr, const int32_t[::1] indices,
     return bad, code
 
 
-def fill_paths(const int32_t[::1] parent, const int32_t[::1] level,
-               const int32_t[::1] span, const int32_t[::1] node,
-               const int32_t[::1] matched, const int64_t[::1] indptr,
-               int32_t[::1] indices, double[::1] data):
+def fill_paths(const int32_t[::1] parent, const int32_t[::1] span,
+               const int32_t[::1] node, const int32_t[::1] matched,
+               const int64_t[::1] indptr, int32_t[::1] indices, double[::1] data):
     """Columns and values of the path of each row's terminal node."""
     cdef Py_ssize_t i, n = node.shape[0]
     cdef int64_t p

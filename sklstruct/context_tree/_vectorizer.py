@@ -393,10 +393,6 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
         """Parameters for windows of ids: missing history is -1."""
         return {"padding": -1}
 
-    @property
-    def _n_features_out(self):
-        return self.tree_.n_nodes
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True

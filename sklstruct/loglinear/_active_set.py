@@ -334,9 +334,8 @@ class _Growth:
             off = threshold[depth] / beta[depth]
             guess = np.log(np.maximum(count - off, 0.0) / expected) / beta[depth]
         guess = np.where(np.isfinite(guess), np.maximum(guess, 0.0), 0.0)
-        starts = []
-        for new in (guess, np.zeros_like(guess)):
-            starts.append(np.concatenate([w, new])[pair_order])
+        new = guess, np.zeros_like(guess)
+        starts = [np.concatenate([w, of_new])[pair_order] for of_new in new]
         self.of_node, self.of_class = of_node[pair_order], of_class[pair_order]
         self.pair_parent = above[pair_order].astype(np.int32)
         self.count = np.concatenate([self.count, count])[pair_order]

@@ -379,10 +379,6 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
             ]
         return settings
 
-    @property
-    def _n_features_out(self):
-        return len(self.path_)
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
