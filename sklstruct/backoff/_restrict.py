@@ -111,10 +111,9 @@ def restrict(
     fewer = pairs_of_keys(smaller, key, labels.n_classes)
     log_prob = model.log_prob[there][first]
     summed = np.flatnonzero(fewer.target == unknown_id)
-    stay = keep.copy()
     if old.unknown_id >= 0:
-        stay[old.unknown_id] = False
-    of_both = model.group_proba(node[fewer.nodes()[summed]], stay.astype(np.int32))
+        keep[old.unknown_id] = False
+    of_both = model.group_proba(node[fewer.nodes()[summed]], keep.astype(np.int32))
     with np.errstate(divide="ignore"):
         log_prob[summed] = np.log(of_both[:, 0])
     return BackoffModel(

@@ -194,6 +194,15 @@ def test_is_the_formula(fitted, new):
     )
 
 
+def test_is_the_formula_where_exponentials_leave_the_range(data, new):
+    model = HierarchicalClassifier(UNEQUAL, estimator=dual(), random_state=0)
+    with leaves(2):
+        model.fit(*data)
+    X = 40 * new[0]
+    expected = by_definition(model, X.toarray())
+    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=0.02, atol=1e-6)
+
+
 def test_several_trees_are_the_mean(new, data):
     model = HierarchicalClassifier(
         (ONE_LEVEL, TWO_LEVELS, BINARY), estimator=dual(), random_state=0

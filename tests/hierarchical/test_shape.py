@@ -14,6 +14,7 @@ from sklstruct.datasets import make_sparse_classes
 from sklstruct.hierarchical import GammaPrior, PerNodeC, _chain_nodes, _trees
 from sklstruct.hierarchical._chain_nodes import ChainNodes
 from sklstruct.hierarchical._dual_nodes import DualNodes
+from sklstruct.hierarchical._forest_fast import ForestArrays, full_rows
 from sklstruct.linear import LinearClassifier
 from sklstruct.taxonomy import CutSplit, Taxonomy
 
@@ -298,3 +299,41 @@ def test_searches_with_the_solver_of_each_node(texts):
             rows = slice(a, a + model.forest_.rows_of_node[model.model_nodes_[v]])
             gap = np.abs(fixed.coef_[rows] - model.coef_[rows]).max()
             assert gap < 0.05 * np.abs(fixed.coef_[rows]).max()
+
+
+def log_probabilities(parent, scores):
+    """Of the leaves, in order, by `full_rows`; None if a score is not a number.
+
+    Nodes are parents before children; each has its rows where its parent's ends.
+    """
+    n_child = np.bincount(np.maximum(parent, 0), minlength=len(parent)) - (
+        np.arange(len(parent)) == 0
+    )
+    rows = np.where(n_child == 2, 1, n_child)
+    leaf = np.flatnonzero(n_child == 0)
+    node_class = np.full(len(parent), -1)
+    node_class[leaf] = np.arange(leaf.size)
+    arrays = (
+        [0, len(parent)], parent, np.searchsorted(parent, np.arange(len(parent))),
+        n_child, np.cumsum(rows) - rows, node_class, leaf[None],
+    )  # fmt: skip
+    forest = ForestArrays(*(np.asarray(a, dtype=np.int32) for a in arrays))
+    scores, out = np.array([scores], dtype=float), np.empty((1, leaf.size))
+    soft = np.log1p(np.exp(-np.abs(scores)))
+    work = np.empty(len(parent) + leaf.size)
+    return out[0] if full_rows(forest, scores, soft, work, out) else None
+
+
+def test_a_score_that_is_not_a_number_is_seen_at_every_node():
+    parent = [-1, 0, 0, 0, 1, 1, 1]
+    assert log_probabilities(parent, np.zeros(6)) is not None
+    for at in range(6):
+        scores = np.where(np.arange(6) == at, np.nan, 0.0)
+        assert log_probabilities(parent, scores) is None
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_infinite_scores_give_finite_log_probabilities(sign):
+    parent = [-1, 0, 0, 1, 1, 2, 2]
+    found = log_probabilities(parent, sign * np.array([np.inf, np.inf, -np.inf]))
+    assert np.isfinite(found).all() and (found == 0.0).sum() == 1

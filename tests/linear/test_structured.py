@@ -590,7 +590,7 @@ def test_a_part_of_tall_samples_has_those_of_large_weight():
     np.testing.assert_allclose(1e-10 * tall.objective_[-1], model.objective_[-1], 1e-5)
 
 
-@pytest.mark.parametrize("entries", ["once", "next", "apart"])
+@pytest.mark.parametrize("entries", ["next", "apart", "once"])
 def test_columns_of_sparse_samples(entries):
     rng = np.random.default_rng(0)
     weight, stop = rng.uniform(1, 3, 30), np.zeros(1, np.int32)

@@ -29,7 +29,7 @@ from sklstruct.loglinear import (
     Solver,
     TreeMetricSolver,
 )
-from sklstruct.loglinear._joint_solver import JointBlock
+from sklstruct.loglinear._joint_solver import JointBlock, _Passes
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import GrownLM, KneserNeyLM, WittenBellLM
@@ -369,6 +369,14 @@ def backwards(X):
 @pytest.mark.parametrize("lam, tol", [(0.4, 1e-2), (0.4, 1e-4), (1e-3, 1e-4)])
 def test_joint_goes_on_bit_by_bit(lam, tol, tmp_path, monkeypatch):
     goes_on(partial(joint, lam=lam, tol=tol), tmp_path, monkeypatch)
+
+
+def test_joint_goes_on_with_the_objective_of_the_best_pass():
+    passes, again = (_Passes([], np.zeros((1, 1), np.float32)) for _ in range(2))
+    passes.objective, passes.lowest = 3.0, 2.0
+    again.set_state(passes.get_state())
+    again._keep_best()
+    assert again.lowest == 2.0
 
 
 def test_joint_other_tol_and_max_iter_go_on(tmp_path):

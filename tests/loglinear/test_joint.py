@@ -26,6 +26,7 @@ from sklstruct.loglinear import (
 )
 from sklstruct.loglinear._joint_fast import dense_levels
 from sklstruct.loglinear._joint_model import JointObjective
+from sklstruct.loglinear._joint_solver import JointBlock
 from sklstruct.loglinear._joint_sweep_fast import (
     Observed,
     SampleTree,
@@ -576,6 +577,22 @@ def test_a_class_that_never_occurs_keeps_a_weight_of_zero(max_iter):
         PATHS, padding=-1, classes=np.arange(4), tol=1e-5, max_iter=max_iter
     ).fit(X, y)
     assert joint.coef_[2] == 0.0 and (joint.coef_[[0, 1]] != 0.0).all()
+
+
+def test_the_gradient_of_a_class_that_never_occurs_is_zero(monkeypatch):
+    X, y = text(100, 4)
+    gradients, step = [], JointBlock.step
+
+    def look(block):
+        if block.root:
+            gradients.append(block.g[:4].copy())
+        return step(block)
+
+    monkeypatch.setattr(JointBlock, "step", look)
+    joint_loglinear(PATHS, padding=-1, classes=np.arange(4), tol=1e-2).fit(
+        X, np.where(y == 2, 1, y)
+    )
+    assert gradients and all(g[2] == 0.0 != g[1] for g in gradients)
 
 
 def test_without_a_penalty_the_passes_descend():

@@ -25,6 +25,7 @@ from sklstruct.loglinear._problem import Problem
 from sklstruct.loglinear._screening import (
     RootProblem,
     SafeScreening,
+    residuals,
     smallest_lam,
     subtree_bound,
 )
@@ -150,6 +151,16 @@ def test_subtree_bound_holds_for_random_subtrees(coupling):
         k, count = int(rng.integers(0, 5)), float(rng.exponential(3.0))
         bound = subtree_bound(coupling, beta, threshold, k, np.array([count]))[0]
         assert exact(k, count) <= bound + 1e-12
+
+
+@pytest.mark.parametrize("coupling", [1.0, 2.0])
+def test_subtree_bound_is_reached_by_a_chain(coupling):
+    beta, threshold = np.random.default_rng(0).random((2, 5)) + 0.3
+    levels = [(k, k + 1) for k in range(5)]
+    R = residuals(coupling, levels, np.arange(-1, 4), list(threshold), 3.0 * beta)
+    for k in range(5):
+        bound = subtree_bound(coupling, beta, threshold, k, np.array([3.0]))
+        assert bound[0] == pytest.approx(R[k], rel=1e-12)
 
 
 @pytest.mark.parametrize(
