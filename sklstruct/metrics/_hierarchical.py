@@ -232,7 +232,7 @@ def _score(
         "f1": (2 * both, n_predicted + n_true),
     }[which]
     if average == "micro":
-        right, total, weight = weight @ right, weight @ total, 1.0
+        right, total, weight = weight @ right, weight @ total, np.ones(1)
     used = np.atleast_1d(weight) > 0
     right, total, weight = (
         np.atleast_1d(part).astype(np.float64)[used] for part in (right, total, weight)

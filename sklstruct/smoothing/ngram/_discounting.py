@@ -178,7 +178,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         root = count[: pairs.n_classes].copy()
         base, first = self._base_level(root)
         if spread is None:
-            shares = self._shares(pairs, count, first)
+            shares: tuple[np.ndarray, np.ndarray] = self._shares(pairs, count, first)
         else:
             shares = block_shares(pairs, count, spread, self.discounts_, first)
         new_index = None
