@@ -49,11 +49,12 @@ def current(output: str, arguments: list[str]) -> bool:
 
 
 def called(text: str) -> str:
-    """Take the hint from Cython's own functions that copies of them be made.
+    """Take the hint ``inline`` from Cython's own functions.
 
-    A function with ten arrays as arguments held forty copies of the code that takes and
-    frees an array, a fifth of what the compiler does, for nothing: such code runs once
-    per call of a kernel, and the compiler copies short functions without a hint.
+    With the hint each argument that is an array brings a copy of the code that takes
+    the array, and another for each way out of the function: a fifth of the work of the
+    compiler. Such code runs once per call of a kernel. The compiler still copies short
+    functions.
     """
     for pattern, kind in (
         (r"void __Pyx_(?:XCLEAR|INC)_MEMVIEW", "SKLSTRUCT_CALLED"),
