@@ -685,6 +685,14 @@ def short_vectors():
                 yield path.relative_to(ROOT).as_posix(), number, line.strip()
 
 
+def stable_calls():
+    """Macros of Python's C API are not in the limited API, that of the wheels."""
+    for name, lines in kernels().items():
+        for number, line in enumerate(lines, 1):
+            if found := re.search(r"\bPy[A-Z]\w*_[A-Z]{2,}[A-Z_]*\b", line):
+                yield name, number, found[0]
+
+
 RULES = [
     layers,
     wings,
@@ -707,6 +715,7 @@ RULES = [
     values_in_examples,
     kept_addresses,
     short_vectors,
+    stable_calls,
 ]
 
 

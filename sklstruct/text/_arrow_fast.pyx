@@ -6,7 +6,7 @@ Types: string ("u", 32-bit offsets), large_string ("U", 64-bit) and
 string_view ("vu": 16 bytes for each string, its size and its first bytes or its place).
 """
 
-from cpython.bytes cimport PyBytes_AsString, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset, strcmp
@@ -210,7 +210,7 @@ def string_places(list texts, uint64_t[::1] address, int64_t[::1] size):
         except UnicodeEncodeError:
             # A subclass may have another method `encode`.
             texts[i] = text = str.encode(text, "utf-8", "surrogatepass")
-            data, n_bytes = PyBytes_AsString(text), PyBytes_GET_SIZE(text)
+            data, n_bytes = PyBytes_AsString(text), PyBytes_Size(text)
         address[i], size[i] = <uint64_t> data, n_bytes
     return len(texts)
 
