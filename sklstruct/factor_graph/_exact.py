@@ -333,12 +333,11 @@ class ExactPredictor(GraphPredictor):
 
 def _flags(known: list[list[list[int] | None]], sizes: list[int]) -> np.ndarray:
     """Whether each label of each item, all in a row, is among those known."""
-    flags = np.ones(sum(sizes), dtype=bool)
-    allowed, start = [], 0
-    for labels, size in zip(chain.from_iterable(known), sizes):
-        if labels is not None:
-            flags[start : start + size] = False
-            allowed += [start + a for a in labels]
-        start += size
-    flags[allowed] = True
+    rows = [labels or () for labels in chain.from_iterable(known)]
+    counts = np.array([len(labels) for labels in rows], dtype=np.intp)
+    size = np.array(sizes, dtype=np.intp)
+    flags = np.repeat(counts == 0, size)
+    starts = size.cumsum() - size
+    allowed = np.fromiter(chain.from_iterable(rows), dtype=np.intp)
+    flags[np.repeat(starts, counts) + allowed] = True
     return flags
