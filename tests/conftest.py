@@ -5,8 +5,15 @@ import signal
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # As many workers as processors: threads of BLAS would wait for each other. These
+    # variables are read when NumPy is imported.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
 
 
 @pytest.hookimpl(wrapper=True)
