@@ -52,9 +52,9 @@ def called(text: str) -> str:
     """Take the hint ``inline`` from Cython's own functions.
 
     With the hint each argument that is an array brings a copy of the code that takes
-    the array, and another for each way out of the function: a fifth of the work of the
-    compiler. Such code runs once per call of a kernel. The compiler still copies short
-    functions.
+    the array, and another for each way out of the function. The copies take time to
+    compile, and such code runs once per call of a kernel. The compiler still copies
+    short functions.
     """
     for pattern, kind in (
         (r"void __Pyx_(?:XCLEAR|INC)_MEMVIEW", "SKLSTRUCT_CALLED"),

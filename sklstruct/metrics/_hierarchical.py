@@ -233,7 +233,7 @@ def _score(
     }[which]
     if average == "micro":
         right, total, weight = weight @ right, weight @ total, np.ones(1)
-    used = np.atleast_1d(weight) > 0
+    used = weight > 0
     right, total, weight = (
         np.atleast_1d(part).astype(np.float64)[used] for part in (right, total, weight)
     )
