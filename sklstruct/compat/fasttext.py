@@ -277,7 +277,7 @@ class _Trained(_FastText):
         return SimpleNamespace(**self._settings)
 
     def _read_names(self, on_unicode_error):
-        return self._classifier.classes_.tolist()
+        return [str(label) for label in self._classifier.classes_.tolist()]
 
     def get_labels(self, include_freq=False, on_unicode_error="strict"):
         if include_freq:

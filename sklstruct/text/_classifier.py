@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -15,7 +15,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import as_indicator, check_count, check_samples, strings_as_objects
+from .._checks import (
+    as_indicator,
+    check_count,
+    check_samples,
+    require_method,
+    strings_as_objects,
+)
 from .._compat import (
     BaseEstimator,
     HasMethods,
@@ -26,6 +32,7 @@ from .._compat import (
     _check_sample_weight,
     _fit_context,
     _safe_indexing,
+    available_if,
 )
 from .._likelihood import TopKMixin
 from ..hierarchical import HierarchicalClassifier
@@ -39,7 +46,9 @@ from ._reduced import ReducedMixin
 from ._scores import text_scores
 from ._second import answer_of, pays, second_stage
 from ._targets import (
-    are_lists,
+    are_several,
+    label_columns,
+    label_lists,
     label_shares,
     learn_names,
     rows_are_equal,
@@ -51,6 +60,18 @@ from ._vectorizer import equal_parts, rows_of
 _BLOCK = 1 << 14
 
 _OURS = HierarchicalClassifier, LinearClassifier
+
+
+def _has(method: str) -> Any:
+    """Whether the classifier of the rows has a method, for `available_if`."""
+
+    def check(model: TextClassifier) -> bool:
+        estimator = getattr(model, "estimator_", model.estimator)
+        if estimator is not None:
+            require_method(estimator, method)
+        return True
+
+    return check
 
 
 class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
@@ -92,7 +113,8 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         Classifier of the rows. None: a `HierarchicalClassifier` of
         ``LinearClassifier("auto", C=C, weight_threshold=0.02, tol=0.05)``, which is
         flat up to 100 classes. With ``threshold="f1"`` the loss is "squared_hinge", and
-        there may be a second stage (see Notes).
+        there may be a second stage (see Notes). With another classifier the model has
+        `predict_proba` and `decision_function` if the classifier has them.
 
     C : float, default=1.0
         Inverse of the regularisation strength of the default estimator, positive.
@@ -240,9 +262,11 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         texts = as_texts(X, least=1)
         if y is None:
             raise ValueError("y must hold the labels of the texts, got None")
-        names = None
-        if are_lists(y):
-            y, names = learn_names(y)
+        if isinstance(y, Iterator):
+            y = list(y)
+        lists, names = label_lists(y), None
+        if lists is not None:
+            y = lists
         elif not sp.issparse(y):
             y = check_labels(strings_as_objects(y))
             check_classification_targets(y)
@@ -252,6 +276,9 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
             kept = np.flatnonzero(weight)
             texts, y = texts[kept], _safe_indexing(y, kept)
             sample_weight = weight = weight[kept]
+        classifier = self._classifier()
+        if lists is not None:  # many classifiers refuse a sparse indicator
+            y, names = learn_names(y, sparse=isinstance(classifier, _OURS))
         named = partial(
             vectorizer_of,
             n_texts=len(texts),
@@ -269,10 +296,17 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
             features = named(self.features)
         if rows is None:
             rows = rows_of(features, texts, fit=True)
+        if without_ngrams(features, rows).all():
+            raise ValueError(
+                "X holds no n-gram that is learned: each text is empty, or its n-grams "
+                "are in fewer than min_df texts; set min_df=1 to learn all n-grams"
+            )
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
-        self.estimator_ = self._classifier().fit(rows, y, **given)
+        self.estimator_ = classifier.fit(rows, y, **given)
         self.features_ = features
         self.reduced_ = self.second_ = None
+        if names is None and are_several(y):
+            names = np.arange(y.shape[1])
         self.classes_ = self.estimator_.classes_ if names is None else names
         if isinstance(self.estimator_, _OURS) and self.estimator_.multilabel_:
             Y = as_indicator(y, "y")
@@ -340,10 +374,16 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
     def _given(self, method: str, rows: Any, *args: Any, **options: Any) -> Any:
         """The answer of a method for rows, of `estimator_` or of both stages."""
         model = self.estimator_
-        if self.second_ is None:
-            return getattr(model, method)(rows, *args, **options)
-        log_proba = model.predict_log_proba(rows)
-        return answer_of(self.second_, method, log_proba, self.n_jobs)
+        if self.second_ is not None:
+            log_proba = model.predict_log_proba(rows)
+            return answer_of(self.second_, method, log_proba, self.n_jobs)
+        with np.errstate(divide="ignore"):  # the logarithm of 0
+            if method == "predict_log_proba" and not hasattr(model, method):
+                return np.log(self._given("predict_proba", rows))
+            found = getattr(model, method)(rows, *args, **options)
+        if isinstance(found, list):
+            return label_columns(found, model.classes_, method)
+        return found
 
     def _answer(self, method: str, X: Any, *args: Any, **options: Any) -> Any:
         """The answer of a method for texts, block by block."""
@@ -381,6 +421,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         """
         return self._answer("predict", X)
 
+    @available_if(_has("predict_proba"))
     def predict_proba(self, X: Any) -> NDArray:
         r""":math:`P(y \mid \text{text})` for every class.
 
@@ -402,6 +443,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         """
         return self._answer("predict_proba", X)
 
+    @available_if(_has("predict_proba"))
     def predict_log_proba(self, X: Any) -> NDArray:
         """Natural logarithm of `predict_proba`.
 
@@ -421,6 +463,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         """
         return self._answer("predict_log_proba", X)
 
+    @available_if(_has("decision_function"))
     def decision_function(self, X: Any) -> NDArray:
         """`decision_function` of the classifier of the rows, also for empty rows.
 
@@ -472,12 +515,13 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         accuracy : float
         """
         check_is_fitted(self)
-        if not are_lists(y) or self.classes_.dtype.kind in "iu":
+        lists = label_lists(y)
+        if lists is None or self.classes_.dtype.kind in "iu":
             return super().score(X, y, sample_weight)
         found = self.predict(X)
-        if not sp.issparse(found):
+        if found.ndim == 1:
             raise ValueError("y holds lists of labels, and y of fit held single labels")
-        right = rows_are_equal(y, found, self.classes_)
+        right = rows_are_equal(lists, found, self.classes_)
         weight = _check_sample_weight(sample_weight, right)
         return float(np.average(right, weights=weight))
 

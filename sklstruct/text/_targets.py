@@ -13,17 +13,23 @@ from .._checks import as_indicator, check_samples
 from ..symbols import encode, label_array, plain_list
 
 
-def are_lists(y: Any) -> bool:
-    """Whether the labels are lists, tuples or sets of strings, one for each text."""
+def label_lists(y: Any) -> list[Any] | None:
+    """The lists, tuples, sets or arrays of strings of y, one for each text.
+
+    None if y has another form.
+    """
     if sp.issparse(y) or (isinstance(y, np.ndarray) and y.ndim != 1):
-        return False
+        return None
     values, kinds = plain_list(y), list | tuple | set | frozenset
-    return (
-        isinstance(values, list)
-        and bool(values)
-        and all(isinstance(labels, kinds) for labels in values)
-        and all(isinstance(label, str) for labels in values for label in labels)
+    if not isinstance(values, list) or not values:
+        return None
+    # Parquet files hold lists as arrays.
+    lists = [x.tolist() if isinstance(x, np.ndarray) else x for x in values]
+    strings = all(
+        isinstance(labels, kinds) and all(isinstance(x, str) for x in labels)
+        for labels in lists
     )
+    return lists if strings else None
 
 
 def are_several(y: Any) -> bool:
@@ -36,10 +42,10 @@ def one_each(y: Any) -> NDArray:
     return np.ravel(y.toarray() if sp.issparse(y) else y)
 
 
-def learn_names(y: Any) -> tuple[Any, NDArray]:
+def learn_names(lists: list[Any], sparse: bool) -> tuple[Any, NDArray]:
     """(indicator matrix, sorted names) of lists of names."""
-    binarizer = MultiLabelBinarizer(sparse_output=True)
-    Y = binarizer.fit_transform(plain_list(y))
+    binarizer = MultiLabelBinarizer(sparse_output=sparse)
+    Y = binarizer.fit_transform(lists)
     if Y.shape[1] < 2:
         raise ValueError(
             f"y holds lists of {Y.shape[1]} label: several labels per text need two or "
@@ -48,26 +54,23 @@ def learn_names(y: Any) -> tuple[Any, NDArray]:
     return Y, binarizer.classes_
 
 
-def binarized(y: Any, classes: NDArray) -> Any:
+def binarized(lists: list[Any], classes: NDArray) -> Any:
     """The indicator matrix of lists of names; ValueError for unknown names."""
-    values = plain_list(y)
-    unknown = {label for labels in values for label in labels} - set(classes.tolist())
+    unknown = {label for labels in lists for label in labels} - set(classes.tolist())
     if unknown:
         raise ValueError(f"y has the label {min(unknown)!r}, which is not in classes_")
-    return MultiLabelBinarizer(classes=classes, sparse_output=True).fit_transform(
-        values
-    )
+    return MultiLabelBinarizer(classes=classes, sparse_output=True).fit_transform(lists)
 
 
-def rows_are_equal(y: Any, Y: Any, classes: NDArray) -> NDArray:
+def rows_are_equal(lists: list[Any], Y: Any, classes: NDArray) -> NDArray:
     """Whether each list of names is the row of an indicator matrix.
 
     A name that is not in `classes` is in no row.
     """
-    values, known = plain_list(y), set(classes.tolist())
-    check_samples(Y.shape[0], len(values))
-    inside = np.array([known.issuperset(labels) for labels in values])
-    right = binarized([known.intersection(labels) for labels in values], classes)
+    known = set(classes.tolist())
+    check_samples(Y.shape[0], len(lists))
+    inside = np.array([known.issuperset(labels) for labels in lists])
+    right = binarized([known.intersection(labels) for labels in lists], classes)
     return inside & ((sp.csr_matrix(Y) != right).getnnz(axis=1) == 0)
 
 
@@ -76,11 +79,12 @@ def indicator_of(y: Any, classes: NDArray, several: bool, n_texts: int) -> Any:
     if y is None:
         raise ValueError("y must hold the labels of the texts, got None")
     if several:
-        Y = as_indicator(binarized(y, classes) if are_lists(y) else y, "y")
+        lists = label_lists(y)
+        Y = as_indicator(y if lists is None else binarized(lists, classes), "y")
         if Y.shape[1] != classes.size:
             raise ValueError(f"y must have {classes.size} columns, got {Y.shape[1]}")
     else:
-        labels = label_array(y)
+        labels = one_each(y if sp.issparse(y) else label_array(y))
         code = encode(labels, classes)
         if (code < 0).any():
             label = labels[code < 0].tolist()[0]
@@ -89,6 +93,17 @@ def indicator_of(y: Any, classes: NDArray, several: bool, n_texts: int) -> Any:
         Y = sp.csr_matrix((np.ones(code.size), at), shape=shape)
     check_samples(n_texts, Y.shape[0])
     return Y
+
+
+def label_columns(answers: list[NDArray], classes: list[NDArray], method: str) -> Any:
+    """The probability of each label, or its logarithm, in one matrix.
+
+    answers: as classifiers give them that learn a target for each label. An array has a
+    column for each of 0 and 1 that the training texts had for the label.
+    """
+    never = np.full(len(answers[0]), 0.0 if method == "predict_proba" else -np.inf)
+    pairs = zip(answers, classes)
+    return np.column_stack([found[:, -1] if c[-1] else never for found, c in pairs])
 
 
 def label_shares(y: Any, classes: NDArray, weight: NDArray) -> NDArray:

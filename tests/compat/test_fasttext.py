@@ -618,6 +618,14 @@ def test_a_trained_model_is_saved_and_quantised(tickets, tmp_path):
     assert TextClassifier.load(file).predict(["card"]).tolist() == ["__label__card"]
 
 
+def test_labels_that_are_numbers_are_strings(tmp_path):
+    model = TextClassifier("letters").fit(["one text", "two words"] * 3, [1, 2] * 3)
+    model.save(tmp_path / "model.sktext")
+    read = fasttext.load_model(tmp_path / "model.sktext")
+    assert read.labels == ["1", "2"] and read.get_label_id("2") == 1
+    assert read.predict("one text")[0] == ("1",)
+
+
 def test_several_labels(tickets, tmp_path):
     both = tmp_path / "both.txt"
     text = tickets.read_text()

@@ -12,15 +12,21 @@ from _oracles import sparse_settings
 from _texts import LABELS, NEW, TEXTS, several, tickets
 from sklearn import config_context
 from sklearn.base import clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import RandomForestClassifier, StackingClassifier
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
+    TunedThresholdClassifierCV,
     cross_val_predict,
     cross_val_score,
 )
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.naive_bayes import MultinomialNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MultiLabelBinarizer
 from sklearn.svm import LinearSVC
@@ -337,6 +343,8 @@ def test_several_labels_in_all_forms_are_one_model():
         "sets": names,
         "lists": [sorted(labels) for labels in names],
         "series": pd.Series([tuple(labels) for labels in names]),
+        "arrays": pd.Series([np.array(sorted(labels)) for labels in names]),
+        "objects": [np.array([*labels], dtype=object) for labels in names],
         "dense": Y,
         "sparse": sp.csr_matrix(Y),
     }
@@ -425,6 +433,8 @@ def test_score_of_several_labels_that_fit_has_not_seen():
     single = TextClassifier("words", random_state=0).fit(TEXTS, LABELS)
     with pytest.raises(ValueError, match="y of fit held single labels"):
         single.score(TEXTS, given)
+    drawn = TextClassifier("words", random_state=0).fit(iter(TEXTS), iter(NAMES))
+    np.testing.assert_array_equal(drawn.predict_proba(NEW), model.predict_proba(NEW))
     for y in ([["a"]] * 3, [["a"], [], ["a"]]):
         with pytest.raises(ValueError, match="y holds lists of 1 label: several"):
             model.fit(TEXTS[:3], y)
@@ -462,6 +472,106 @@ def test_other_classifiers_and_vectorizers():
     np.testing.assert_array_equal(top, pipe.predict(NEW))
     bayes = TextClassifier("words", estimator=MultinomialNB()).fit(TEXTS, LABELS)
     assert bayes.explain("my card is blocked")
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        MultinomialNB(),
+        LinearSVC(),
+        LinearClassifier(),
+        HierarchicalClassifier(estimator=LogisticRegression()),
+        CalibratedClassifierCV(LinearSVC(), cv=2),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("fitted", [False, True])
+def test_methods_are_those_of_the_classifier(estimator, fitted):
+    model = TextClassifier("words", estimator=estimator)
+    pipe = make_pipeline(NgramVectorizer(sublinear_tf=True), estimator)
+    if fitted:
+        model.fit(TEXTS, LABELS), pipe.fit(TEXTS, LABELS)
+    assert hasattr(model, "predict_proba") == hasattr(pipe, "predict_proba")
+    assert hasattr(model, "predict_log_proba") == hasattr(pipe, "predict_proba")
+    assert hasattr(model, "decision_function") == hasattr(pipe, "decision_function")
+    for name in "predict_proba", "predict_log_proba", "decision_function":
+        assert hasattr(TextClassifier(), name)
+
+
+def test_scikit_learn_asks_for_the_method_that_there_is():
+    """As of a pipeline of a vectorizer and the classifier."""
+    two = LABELS == "card"
+    bayes = TextClassifier("words", estimator=MultinomialNB())
+    svc = TextClassifier("words", estimator=LinearSVC())
+    assert cross_val_score(bayes, TEXTS, two, scoring="roc_auc", cv=2).min() > 0.9
+    assert CalibratedClassifierCV(bayes, cv=2).fit(TEXTS, two).score(TEXTS, two) > 0.9
+    stack = StackingClassifier([("svc", svc), ("bayes", bayes)], cv=2)
+    assert stack.fit(TEXTS, LABELS).score(*tickets(100, seed=2)) > 0.8
+    tuned = TunedThresholdClassifierCV(svc, cv=2).fit(TEXTS, two)
+    assert tuned.score(TEXTS, two) > 0.9
+    with pytest.raises(AttributeError, match="predict_proba"):
+        svc.fit(TEXTS, LABELS).predict_top_k(NEW, 2)
+
+
+def test_logarithms_of_a_classifier_without_logarithms():
+    model = TextClassifier("words", estimator=KNeighborsClassifier()).fit(TEXTS, LABELS)
+    P = model.predict_proba(NEW)
+    np.testing.assert_array_equal(np.exp(model.predict_log_proba(NEW)), P)
+    labels, log_proba = model.predict_top_k(NEW, 2, return_log_proba=True)
+    np.testing.assert_array_equal(np.exp(log_proba), -np.sort(-P)[:, :2])
+    (name, change), *_ = model.explain("my card is blocked", "card")
+    less = model.predict_proba(["my card is blocked".replace(name, "")])
+    assert change > 0 and less.shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        KNeighborsClassifier(),
+        RandomForestClassifier(5, random_state=0),
+        MultiOutputClassifier(LogisticRegression()),
+        OneVsRestClassifier(LogisticRegression()),
+        ClassifierChain(LogisticRegression()),
+    ],
+    ids=str,
+)
+def test_several_labels_by_any_classifier(estimator):
+    model = TextClassifier("words", estimator=estimator).fit(TEXTS, NAMES)
+    Y = MultiLabelBinarizer().fit_transform(NAMES)
+    rows = model.features_.transform([*NEW, "zz"])
+    pipe = clone(estimator).fit(model.features_.transform(TEXTS), Y)
+    P = pipe.predict_proba(rows)
+    if isinstance(P, list):
+        P = np.transpose([p[:, 1] for p in P])
+    P[~np.asarray(rows.sum(axis=1)).ravel().astype(bool)] = Y.mean(axis=0)
+    found = model.predict_proba([*NEW, "zz"])
+    np.testing.assert_allclose(found, P, atol=1e-12)
+    with np.errstate(divide="ignore"):
+        log_proba = np.log(P)
+    np.testing.assert_allclose(model.predict_log_proba([*NEW, "zz"]), log_proba)
+    assert model.classes_.tolist() == sorted(set().union(*NAMES))
+    assert model.score(TEXTS, NAMES) == clone(model).fit(TEXTS, Y).score(TEXTS, Y)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        RandomForestClassifier(5, random_state=0),
+        KNeighborsClassifier(),
+        OneVsRestClassifier(LogisticRegression()),
+        MultiOutputClassifier(MultinomialNB()),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:Label.*is present in all:UserWarning")
+def test_a_label_of_all_texts_and_a_label_of_no_text(estimator):
+    Y = MultiLabelBinarizer().fit_transform(NAMES)
+    Y[:, :2] = 1, 0
+    model = TextClassifier("words", estimator=estimator).fit(TEXTS, Y)
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2, 3])
+    P = model.predict_proba(NEW)
+    np.testing.assert_array_equal(P[:, :2], np.tile([1.0, 0.0], (len(NEW), 1)))
+    assert 0 < P[:, 2:].mean() < 1
 
 
 def test_conventions():
@@ -508,6 +618,8 @@ def test_a_text_of_weight_zero_is_as_if_absent(form):
     weight[::3] = 0
     kept = np.flatnonzero(weight)
     rows = [y[i] for i in kept] if form == "lists" else y[kept]
+    if form == "lists":  # a label of this text alone
+        y = [{"rare"}, *y[1:]]
     model = TextClassifier("both", random_state=0)
     found = clone(model).fit(TEXTS, y, sample_weight=weight)
     expected = model.fit([TEXTS[i] for i in kept], rows, sample_weight=weight[kept])
@@ -692,8 +804,9 @@ def test_auto_with_too_few_texts_is_letters():
     assert letters.predict(["x", "w"]).tolist() == ["a", "b"]
     with pytest.raises(ValueError, match="min_df=9 and max_df=1.0: of 2"):
         TextClassifier(min_df=9).fit(["x y", "z w"], ["a", "b"])
-    with pytest.raises(ValueError, match="X holds no n-gram of analyzer=.word"):
-        TextClassifier().fit(["x", "z"], ["a", "b"])
+    for features in "auto", "letters":
+        with pytest.raises(ValueError, match="X holds no n-gram that .* set min_df=1"):
+            TextClassifier(features).fit(["x", "z"], ["a", "b"])
 
 
 @pytest.mark.parametrize("features", [*NAMED, "auto"])

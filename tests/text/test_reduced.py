@@ -243,7 +243,7 @@ def test_the_threshold_is_the_largest_that_the_texts_allow():
             break
         best = t
     assert best < 0.2  # the search stops somewhere
-    chosen = model.reduce(X, y, weight_threshold=0.0)
+    chosen = model.reduce(X, np.array(y)[:, None], weight_threshold=0.0)
     assert n_weights(chosen) == n_weights(tried[best])
     assert chosen.weight_threshold_ == best and not hasattr(model, "weight_threshold_")
     sizes = [n_weights(one) for one in tried.values()]
