@@ -247,7 +247,8 @@ def run_svc(name, every, test) -> dict:
 
 
 def run_fasttext(case, train, valid, every, test) -> dict:
-    model, fit, mb = train_fasttext(case, *every)
+    setting = FASTTEXT[case["set"]][case["model"]]
+    model, fit, mb = train_fasttext(setting, *every)
     clean = [text.lower() for text in test[0]]
     asked = fastest(best=functools.partial(model.predict, clean, k=1))["best"].cpu
     names, proba = probabilities_of(model, test[0])
@@ -255,7 +256,7 @@ def run_fasttext(case, train, valid, every, test) -> dict:
     figures["n_classes"] = names.size
     if case["set"] == "tags":
         # The threshold is that of a model of the training part.
-        rough, _, _ = train_fasttext(case, *train)
+        rough, _, _ = train_fasttext(setting, *train)
         threshold = threshold_of(*probabilities_of(rough, valid[0]), valid[1])
         found = [names[row > threshold] for row in proba]
         return figures | tag_figures(names, proba.argmax(axis=1), found, test[1])
@@ -263,7 +264,7 @@ def run_fasttext(case, train, valid, every, test) -> dict:
     return figures | figures_of(names, proba, test[1])
 
 
-def train_fasttext(case, texts, y) -> tuple:
+def train_fasttext(setting: str, texts, y) -> tuple:
     """(model, CPU seconds of its fit, MB of its file)."""
     import fasttext
 
@@ -279,7 +280,7 @@ def train_fasttext(case, texts, y) -> tuple:
         path.write_text("\n".join(lines_of) + "\n", encoding="utf-8")
         fit = timed(
             fasttext.train_supervised, str(path), thread=12, verbose=0, repeats=1,
-            **parameters_of(FASTTEXT[case["set"]][case["model"]]),
+            **parameters_of(setting),
         )  # fmt: skip
         fit.result.save_model(str(saved))
         return fit.result, fit.cpu, saved.stat().st_size / 1e6
