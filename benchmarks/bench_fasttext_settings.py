@@ -49,7 +49,11 @@ FEW_TEXTS = tuple(
 TRIED = {
     "udhr20": (*LANGUAGES, "minn=1 maxn=5 dim=64 lr=1 epoch=100"),
     "udhr40": (*LANGUAGES, "minn=1 maxn=5 dim=100 lr=1 epoch=100"),
-    "udhr100": (*LANGUAGES, "minn=1 maxn=5 dim=100 lr=1 epoch=50"),
+    "udhr100": (
+        *LANGUAGES,
+        "minn=1 maxn=5 dim=100 lr=1 epoch=50",
+        "minn=1 maxn=5 dim=100 lr=1 epoch=100",
+    ),
     "clinc150": (
         "minn=2 maxn=5 wordNgrams=2 dim=100 lr=.5 epoch=50",
         "minn=3 maxn=6 wordNgrams=2 dim=50 lr=.2 epoch=25",
