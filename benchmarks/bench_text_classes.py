@@ -14,9 +14,10 @@ saved: the default, written with 8 bits and read again. small: the same for lang
 without n-grams of fewer than six texts, and without weights of at most 7 % of the
 largest weight of their class or node; both numbers were chosen on the validation parts.
 LinearSVC is scikit-learn's over the n-grams of the default. fastText has the settings
-that were best on the validation parts. For tags fastText has the loss "ova", and the
-threshold of the largest F1 on the validation part. Texts per second are from a list of
-strings to the most probable class and its probability.
+that were best on the validation parts, by the results of bench_fasttext_settings. For
+tags fastText has the loss "ova", and the threshold of the largest F1 on the validation
+part. Texts per second are from a list of strings to the most probable class and its
+probability.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ import os
 import tempfile
 import zlib
 from collections import Counter
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
-from _common import fastest, main, timed
+from _common import fastest, main, read_results, timed
 from bench_text import lines
 
 from sklstruct.text import TextClassifier
@@ -39,30 +41,8 @@ SETS = ("udhr20", "udhr40", "udhr100", "clinc150", "sections", "tags")
 N_DIVISIONS = 8
 # Few texts: so many of the training texts of a set.
 FEW = "clinc150/1500", "sections/2000"
-# Settings by set and model, chosen on validation parts among 5 to 20 of each set, by
-# accuracy (of tags by F1), and where another setting was better by log-loss (of tags by
-# the precision of the first tag).
-FASTTEXT = {
-    "udhr20": {"fastText": "minn=1 maxn=5 dim=64 lr=1 epoch=100"},
-    "udhr40": {"fastText": "minn=1 maxn=5 dim=100 lr=1 epoch=100"},
-    "clinc150": {"fastText": "minn=3 maxn=6 wordNgrams=3 dim=100 lr=.5 epoch=100"},
-    "sections": {
-        "fastText": "minn=3 maxn=6 wordNgrams=2 dim=32 lr=.2 epoch=25",
-        "fastText, log-loss": "minn=3 maxn=6 wordNgrams=3 dim=32 lr=.2 epoch=15",
-    },
-    "tags": {
-        "fastText": "loss=ova minn=3 maxn=6 wordNgrams=3 dim=32 lr=.2 epoch=25",
-        "fastText, precision": "loss=ova minn=3 maxn=6 wordNgrams=2 dim=32 lr=.2 "
-        "epoch=15",
-    },
-    "clinc150/1500": {
-        "fastText": "minn=3 maxn=6 bucket=200000 dim=16 lr=.5 epoch=50",
-    },
-    "sections/2000": {
-        "fastText": "dim=16 lr=1 epoch=25",
-        "fastText, log-loss": "minn=2 maxn=5 bucket=200000 dim=16 lr=.5 epoch=25",
-    },
-}
+# The figures of each setting of fastText on the validation parts.
+SETTINGS = Path(__file__).parents[1] / "docs/benchmarks/results/fasttext_settings.json"
 SMALL = "udhr20", "udhr40", "udhr100"
 # Languages of fewer paragraphs, sections of fewer training texts, and tags of fewer
 # texts, are left out. (All texts of the section "tasks" are of one source, which is in
@@ -80,17 +60,41 @@ def cases():
         if name in SMALL:
             made.append({"set": name, "model": "small"})
         made.append({"set": name, "model": "LinearSVC", "needs": "scikit-learn"})
-        for model in FASTTEXT.get(name, ()):
+        for model in fasttext_settings().get(name, ()):
             slow = {"set": name, "model": model, "needs": "fasttext"}
             made.append(slow | {"slow": True})
     for name in FEW:
         made.append({"set": name, "model": "default"})
-        for model in FASTTEXT[name]:
+        for model in fasttext_settings().get(name, ()):
             made.append({"set": name, "model": model, "needs": "fasttext"})
     for i in range(1, N_DIVISIONS + 1):
         made.append({"set": "tags", "model": f"default, {N_DIVISIONS} divisions"})
         made[-1]["division"] = str(i)
     return made
+
+
+@functools.cache
+def fasttext_settings() -> dict[str, dict[str, str]]:
+    """Set -> model -> the setting of fastText that is best on the validation part.
+
+    The best is that of accuracy (of tags F1). If another setting is better by log-loss
+    (of tags by the precision of the first tag), the set has a second model.
+    """
+    tried: dict[str, list] = {}
+    for result in read_results(SETTINGS)["results"]:
+        case, figures = result["case"], result["figures"]
+        by = "micro_f1" if case["set"] == "tags" else "right"
+        also = figures["p1"] if case["set"] == "tags" else -figures["log_loss"]
+        mine = tried.setdefault(case["set"], [])
+        mine.append((case["setting"], figures[by], also))
+    found = {}
+    for name, mine in tried.items():
+        first, second = (max(mine, key=itemgetter(at))[0] for at in (1, 2))
+        other = "fastText, precision" if name == "tags" else "fastText, log-loss"
+        found[name] = {"fastText": first}
+        if second != first:
+            found[name][other] = second
+    return found
 
 
 def hashed(text: str) -> float:
@@ -247,7 +251,7 @@ def run_svc(name, every, test) -> dict:
 
 
 def run_fasttext(case, train, valid, every, test) -> dict:
-    setting = FASTTEXT[case["set"]][case["model"]]
+    setting = fasttext_settings()[case["set"]][case["model"]]
     model, fit, mb = train_fasttext(setting, *every)
     clean = [text.lower() for text in test[0]]
     asked = fastest(best=functools.partial(model.predict, clean, k=1))["best"].cpu
