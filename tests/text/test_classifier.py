@@ -433,8 +433,10 @@ def test_score_of_several_labels_that_fit_has_not_seen():
     single = TextClassifier("words", random_state=0).fit(TEXTS, LABELS)
     with pytest.raises(ValueError, match="y of fit held single labels"):
         single.score(TEXTS, given)
-    drawn = TextClassifier("words", random_state=0).fit(iter(TEXTS), iter(NAMES))
-    np.testing.assert_array_equal(drawn.predict_proba(NEW), model.predict_proba(NEW))
+    for y, expected in (NAMES, model), (LABELS, single):
+        drawn = TextClassifier("words", random_state=0).fit(iter(TEXTS), iter(y))
+        P = drawn.predict_proba(NEW)
+        np.testing.assert_array_equal(P, expected.predict_proba(NEW))
     for y in ([["a"]] * 3, [["a"], [], ["a"]]):
         with pytest.raises(ValueError, match="y holds lists of 1 label: several"):
             model.fit(TEXTS[:3], y)
@@ -496,6 +498,9 @@ def test_methods_are_those_of_the_classifier(estimator, fitted):
     assert hasattr(model, "decision_function") == hasattr(pipe, "decision_function")
     for name in "predict_proba", "predict_log_proba", "decision_function":
         assert hasattr(TextClassifier(), name)
+        if fitted:  # the fitted classifier counts
+            has = hasattr(model, name)
+            assert hasattr(model.set_params(estimator=None), name) == has
 
 
 def test_scikit_learn_asks_for_the_method_that_there_is():
@@ -572,6 +577,7 @@ def test_a_label_of_all_texts_and_a_label_of_no_text(estimator):
     P = model.predict_proba(NEW)
     np.testing.assert_array_equal(P[:, :2], np.tile([1.0, 0.0], (len(NEW), 1)))
     assert 0 < P[:, 2:].mean() < 1
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(NEW)), P)
 
 
 def test_conventions():
