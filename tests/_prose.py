@@ -1,6 +1,5 @@
 """The prose of a file: comments, docstrings, messages; phrases that are not plain."""
 
-import ast
 import io
 import re
 import tokenize
@@ -67,65 +66,72 @@ NAMES = {
     "undivided": "all_counts",
 }
 _NAME = re.compile(rf"\b(?:{'|'.join(NAMES)})\b")
-# Strings of Python, which may hold a number sign, and comments; a comment is the group.
-_COMMENT = re.compile(
-    r'"""(?:[^\\]|\\.)*?"""|"(?:[^"\\\n]|\\.)*"|'
-    r"'''(?:[^\\]|\\.)*?'''|'(?:[^'\\\n]|\\.)*'|(#[^\n]*)",
+# Strings of Python, with their prefixes, and comments: a string may hold a number sign.
+_TEXT = re.compile(
+    r'([a-zA-Z]*)("""(?:[^\\]|\\.)*?"""|"(?:[^"\\\n]|\\.)*"|'
+    r"'''(?:[^\\]|\\.)*?'''|'(?:[^'\\\n]|\\.)*')|(#[^\n]*)",
     re.DOTALL,
 )
+_PLACE = re.compile(r"\{[^{}]+(?:\{[^{}]*\}[^{}]*)*\}")  # of a value in an f-string
 # Lines that begin a new sentence: examples, items of lists, fields, rows of tables.
 _BREAK = re.compile(r"\s*(>>> |\.\.\. |[-*|:] |\.\. |\d+\. |[-=~^]{3,}$)")
 _TITLE = re.compile(r"\s*([-=~^])\1{2,}$")  # the line below a title
 _FIELD = re.compile(r"\s*[\w*, ]+ : ")  # of a section of a docstring
 
 
-def walk(tree):
-    """The nodes of a syntax tree, as `ast.walk` in a third of its time."""
-    left = [tree]
-    while left:
-        node = left.pop()
-        yield node
-        for value in vars(node).values():
-            if isinstance(value, ast.AST):
-                left.append(value)
-            elif isinstance(value, list):
-                left += [part for part in value if isinstance(part, ast.AST)]
+def _texts(text):
+    """(line, match of `_TEXT`) of Python's strings and comments."""
+    number, at = 1, 0
+    for found in _TEXT.finditer(text):
+        number += text.count("\n", at, found.start())
+        at = found.start()
+        yield number, found
+
+
+def _is_alone(text, found):
+    """Whether nothing but blanks is before a match on its line."""
+    return not text[text.rfind("\n", 0, found.start()) + 1 : found.start()].strip()
 
 
 def comments(text):
-    """(line, whether nothing is before it, comment) of Python, without a tokenizer."""
-    number, at = 1, 0
-    for found in _COMMENT.finditer(text):
-        if found[1] is not None:
-            number += text.count("\n", at, found.start())
-            at = found.start()
-            before = text[text.rfind("\n", 0, at) + 1 : at]
-            yield number, not before.strip(), found[1]
+    """(line, whether nothing is before it, comment) of Python."""
+    for number, found in _texts(text):
+        if found[3] is not None:
+            yield number, _is_alone(text, found), found[3]
 
 
 def python_prose(text):
-    """Lists of (line, text) of the strings and comments of Python."""
-    inner, strings = set(), []
-    for node in walk(ast.parse(text)):
-        if isinstance(node, ast.JoinedStr):
-            inner.update(map(id, walk(node)))
-            parts = [getattr(value, "value", "") for value in node.values]
-            whole = "".join(p if isinstance(p, str) else "X" for p in parts)
-            yield [(node.lineno, line) for line in whole.split("\n")]
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            strings.append(node)
-    for node in strings:
-        if id(node) not in inner:
-            lines = node.value.split("\n")
-            long = node.end_lineno - node.lineno + 1 == len(lines)
-            yield [(node.lineno + i * long, line) for i, line in enumerate(lines)]
+    """Lists of (line, text) of the strings and comments of Python.
+
+    Strings that follow each other are one string. Values of an f-string are X.
+    """
     block, last = [], 0
-    for number, alone, comment in comments(text):
-        if number != last + 1 or not alone:
-            yield block
-            block = []
-        block.append((number, comment.lstrip("#")))
-        last = number
+    joined, end = [], 0
+    for number, found in _texts(text):
+        prefix, string, comment = found.groups()
+        if text[end : found.start()].strip("\\ \n"):
+            yield joined
+            joined = []
+        end = found.end()
+        if comment is not None:
+            if number != last + 1 or not _is_alone(text, found):
+                yield block
+                block = []
+            block.append((number, comment.lstrip("#")))
+            last = number
+        elif "b" not in prefix.lower():
+            quotes = 3 if string[:3] in ('"""', "'''") else 1
+            string = string[quotes:-quotes]
+            if "f" in prefix.lower():
+                string = _PLACE.sub("X", string)
+            if "r" not in prefix.lower():
+                string = string.replace("\\n", "\n")
+            lines = [(number + i, line) for i, line in enumerate(string.split("\n"))]
+            if joined:
+                line, before = joined.pop()
+                lines[0] = line, before + lines[0][1]
+            joined += lines
+    yield joined
     yield block
 
 

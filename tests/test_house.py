@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from _prose import comments, hits, walk
+from _prose import comments, hits, python_prose
 
 from sklstruct.loglinear import Penalty, Solver
 from sklstruct.plotting._display import Display
@@ -95,6 +95,19 @@ MOST_PUBLIC_NAMES, MOST_OUTSIDE_FAMILIES = 160, 109
 
 # The sizes of a public class: parameters, lines of the docstring, methods.
 MOST_PARAMETERS, MOST_LINES, MOST_METHODS = 12, 160, 25
+
+
+def walk(tree):
+    """The nodes of a syntax tree, as `ast.walk` in a third of its time."""
+    left = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        for value in vars(node).values():
+            if isinstance(value, ast.AST):
+                left.append(value)
+            elif isinstance(value, list):
+                left += [part for part in value if isinstance(part, ast.AST)]
 
 
 def name_of(path):
@@ -736,6 +749,25 @@ def test_comments_are_those_of_the_tokenizer():
             if token.type == tokenize.COMMENT
         ]
         assert list(comments(text)) == expected
+
+
+def test_prose_is_that_of_the_syntax_tree():
+    text = (ROOT / "sklstruct" / "_checks.py").read_text(encoding="utf-8")
+    inner, expected = set(), []
+    for node in walk(ast.parse(text)):
+        if id(node) in inner:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            inner.update(map(id, walk(node)))
+            parts = [getattr(value, "value", "") for value in node.values]
+            expected.append("".join(p if isinstance(p, str) else "X" for p in parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            expected.append(node.value)
+    found = ["\n".join(line for _, line in block) for block in python_prose(text)]
+    assert len(expected) > 100 and set(expected) <= set(found)
+    for block in python_prose(text):
+        for number, line in block:
+            assert line[:5].split("X")[0] in text.split("\n")[number - 1]
 
 
 def test_every_room_has_a_floor():
