@@ -84,6 +84,18 @@ def _learns_batches(model: HierarchicalClassifier) -> bool:
     return True
 
 
+def _has_scores(model: HierarchicalClassifier) -> bool:
+    """True if the nodes have scores; AttributeError if not."""
+    if model._third_party_nodes() and not hasattr(model.estimator, "decision_function"):
+        # such probabilities may be 0, and meta-estimators refuse or misread scores of
+        # -inf; without decision_function they use predict_proba
+        raise AttributeError(
+            f"decision_function needs an estimator with decision_function, which "
+            f"{type(model.estimator).__name__} does not have: use predict_log_proba"
+        )
+    return True
+
+
 @shared_docs(
     builders=textwrap.fill(
         ", ".join(f'"{name}" (`{b.__name__}`)' for name, b in TAXONOMY_BUILDERS.items())
@@ -667,7 +679,11 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             # A pipeline takes the weights for its steps.
             ignored &= "sample_weight" not in params
         if ignored:
-            raise ValueError(f"the estimator {name} takes no sample_weight")
+            raise ValueError(
+                f"sample_weight: the estimator {name} takes no sample_weight; leave "
+                "sample_weight None. BaggingClassifier passes weights unless the model "
+                "is in a pipeline: make_pipeline(model)"
+            )
         if self.class_weight is not None:
             if not takes_weight:
                 raise ValueError(
@@ -713,8 +729,13 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     def _target(self, X, code):
         return self.nodes_.target(X, code, self.n_jobs)
 
+    @available_if(_has_scores)
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """`predict_log_proba`, as scores.
+
+        A model whose `estimator` is a classifier of another package without
+        `decision_function`, as `RandomForestClassifier`, does not have the method: the
+        probabilities of such a classifier may be 0.
 
         Parameters
         ----------

@@ -16,7 +16,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_blobs
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    BaggingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -873,12 +877,11 @@ def test_sample_weight_reaches_the_estimator(part, test):
     assert_allclose(
         weighted.predict_proba(test[0]), repeated.predict_proba(test[0]), atol=1e-5
     )
-    from sklearn.neighbors import KNeighborsClassifier
-
-    with pytest.raises(ValueError, match="takes no sample_weight"):
-        HierarchicalClassifier(NESTED, estimator=KNeighborsClassifier()).fit(
-            X, y, sample_weight=weight
-        )
+    model = HierarchicalClassifier(NESTED, estimator=KNeighborsClassifier())
+    with pytest.raises(ValueError, match=r"takes no sample_weight.*make_pipeline"):
+        model.fit(X, y, sample_weight=weight)
+    bagging = BaggingClassifier(make_pipeline(model), 3, random_state=0)
+    assert bagging.fit(X, y).score(X, y) > 0.9
 
 
 class Recorder(GaussianNB):

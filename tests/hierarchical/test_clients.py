@@ -17,6 +17,7 @@ from sklearn.model_selection import (
     cross_val_predict,
 )
 from sklearn.preprocessing import LabelEncoder
+from sklearn.tree import DecisionTreeClassifier
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.datasets import make_sparse_classes
@@ -49,6 +50,25 @@ def test_calibrated_by_scikit_learn(data, name, method):
     np.testing.assert_allclose(P.sum(axis=1), 1)
     assert log_loss(T, P.clip(1e-6)) < np.log(K) - 0.3
     assert (P.argmax(axis=1) == T).mean() > 0.5
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+def test_nodes_whose_probabilities_are_zero_are_calibrated_as_without_a_tree(
+    data, method
+):
+    """Trees have no scores: with one node the wrapper reads the same numbers."""
+    X, y, Z, _ = data
+    alone = DecisionTreeClassifier(max_depth=6, random_state=0)
+    model = HierarchicalClassifier(max_depth=0, estimator=alone)
+    assert hasattr(model, "decision_function") is hasattr(alone, "decision_function")
+    ours, theirs = (
+        CalibratedClassifierCV(each, method=method, cv=2).fit(X, y).predict_proba(Z)
+        for each in (model, alone)
+    )
+    np.testing.assert_allclose(ours, theirs, atol=1e-9)
+    with pytest.raises(AttributeError) as caught:
+        model.decision_function  # noqa: B018
+    assert "use predict_log_proba" in str(caught.value.__cause__)
 
 
 @pytest.mark.parametrize("name", ["tree", "logistic tree", "flat"])
