@@ -254,6 +254,22 @@ def check_sorted_groups(
         )
 
 
+def weight_keyword(estimator: Any) -> str | None:
+    """Name under which `fit` takes weights of samples; None if it does not take any."""
+    from sklearn.pipeline import Pipeline
+    from sklearn.utils.validation import has_fit_parameter
+
+    from ._compat import _routing_enabled
+
+    name, last = "sample_weight", estimator
+    if isinstance(estimator, Pipeline) and _routing_enabled():
+        return name  # the pipeline raises unless its steps request the weights
+    while isinstance(last, Pipeline):
+        name = f"{last.steps[-1][0]}__{name}"
+        last = last.steps[-1][1]
+    return name if has_fit_parameter(last, "sample_weight") else None
+
+
 def require_method(estimator: Any, name: str) -> None:
     """AttributeError, with the reason, if an estimator lacks an optional method."""
     getattr(estimator, name)

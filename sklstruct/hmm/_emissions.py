@@ -8,9 +8,8 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import has_fit_parameter
 
+from .._checks import weight_keyword
 from .._compat import BaseEstimator, Interval
 from .._docs import shared_docs
 from ..symbols import is_unknown
@@ -297,13 +296,10 @@ def count_symbols(
 
 def weight_option(estimator: Any, weight: np.ndarray) -> dict:
     """The argument of `fit` that holds the weights of samples."""
-    name, last = "sample_weight", estimator
-    while isinstance(last, Pipeline):
-        name = f"{last.steps[-1][0]}__{name}"
-        last = last.steps[-1][1]
-    if not has_fit_parameter(last, "sample_weight"):
+    keyword = weight_keyword(estimator)
+    if keyword is None:
         raise TypeError(
-            f"emission: {type(last).__name__} does not take sample_weight, which "
+            f"emission: {type(estimator).__name__} does not take sample_weight, which "
             "weighted sequences and unknown labels need; use a classifier that does"
         )
-    return {name: weight}
+    return {keyword: weight}

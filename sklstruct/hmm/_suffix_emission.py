@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import SGDClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from .._compat import HasMethods, Interval, StrOptions
+from .._compat import HasMethods, Interval, StrOptions, _routing_enabled
 from ..symbols import is_unknown
 from ._emissions import Emission, count_symbols, hashable, weight_option
 
@@ -123,14 +124,17 @@ class SuffixEmission(Emission):
 
     def _fit_guess(self, words, table):
         """A classifier of words by their spelling; every rare word counts once."""
-        guess = logistic_guess() if isinstance(self.guess, str) else clone(self.guess)
+        named = isinstance(self.guess, str)
+        guess = logistic_guess() if named else clone(self.guess)
         # Sorted: the steps do not depend on the order of the sentences.
         order = np.array(sorted(range(len(words)), key=words.__getitem__))
         words, table = [words[i] for i in order.tolist()], table[order]
         at, label = np.nonzero(table)
         share = table[at, label] / table.sum(axis=1)[at]
         spelt = [words[i] for i in at.tolist()]
-        return guess.fit(spelt, label, **weight_option(guess, share))
+        # the steps of "logistic" do not request metadata: requests are for users
+        with config_context(enable_metadata_routing=_routing_enabled() and not named):
+            return guess.fit(spelt, label, **weight_option(guess, share))
 
     def _guessed(self, words):
         """(n_words, n_labels) label probabilities by spelling."""

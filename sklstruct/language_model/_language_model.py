@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn import get_config
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from .._checkpoint import Checkpoint, refuse_in_batches
-from .._checks import require_method, validate_parts
+from .._checks import require_method, validate_parts, weight_keyword
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,
@@ -339,7 +338,14 @@ class LanguageModel(
 
         if X_val is not None and not isinstance(estimator, ModelClassifier):
             refuse_held_out(estimator)
-        keyword = None if sample_weight is None else _weight_keyword(estimator)
+        keyword = weight_keyword(estimator)
+        if sample_weight is None:
+            keyword = None
+        elif keyword is None:
+            raise ValueError(
+                f"sample_weight was given, but {type(estimator).__name__}.fit does not "
+                "take it"
+            )
         encoder, tokens, weight, held_out = encode(self, X, sample_weight, X_val)
         labels = encoder.labels
         # A word without class is not a target, and ends the history of words after it.
@@ -703,21 +709,6 @@ class LanguageModel(
         if discounts is not None:
             description["discounts"] = discounts.round(4).tolist()
         return description
-
-
-def _weight_keyword(estimator):
-    """Name under which the estimator's fit takes sample weights."""
-    if isinstance(estimator, Pipeline):
-        if get_config()["enable_metadata_routing"]:
-            return "sample_weight"  # the pipeline raises unless its steps request it
-        name, last = estimator.steps[-1]
-        if has_fit_parameter(last, "sample_weight"):
-            return f"{name}__sample_weight"
-    elif has_fit_parameter(estimator, "sample_weight"):
-        return "sample_weight"
-    raise ValueError(
-        f"sample_weight was given, but {type(estimator).__name__}.fit does not take it"
-    )
 
 
 def _tree_model(estimator, labels):

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from _hmm_problems import only, random_model, remake, toy
+from sklearn import config_context
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, UnsetMetadataPassedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import MultinomialNB
@@ -673,6 +674,22 @@ def test_guess_by_a_classifier():
     np.testing.assert_allclose(few.candidates([["b"]])[0][0][1], 0.0, atol=1e-15)
     # Words that are not rare keep the labels that they were seen with.
     assert fitted.candidates([["b"]])[0][0][0].tolist() == [0, 1]
+
+
+def test_weights_of_the_guess_with_metadata_routing():
+    """ "logistic" needs no requests; the steps of a pipeline of the user need them."""
+    X, y = toy(200)
+    tagger = HighOrderHMM(2, emission=SuffixEmission(max_count=10**6))
+    expected = clone(tagger).fit(X, y).predict(X)
+    own = make_pipeline(CountVectorizer(analyzer="char"), _Recorder())
+    sequences = [["aa", "aa", "b", "b", "b"]], [np.array([0, 1, 0, 0, 1])], 2
+    with config_context(enable_metadata_routing=True):
+        assert clone(tagger).fit(X, y).predict(X) == expected
+        with pytest.raises(UnsetMetadataPassedError, match="_Recorder"):
+            SuffixEmission(guess=own, max_count=2).fit(*sequences)
+        own[-1].set_fit_request(sample_weight=True)
+        fitted = SuffixEmission(guess=own, max_count=2).fit(*sequences)
+    assert fitted.guess_[-1].weight_.tolist() == [0.5, 0.5]
 
 
 class _Recorder(MultinomialNB):
