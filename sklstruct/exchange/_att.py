@@ -358,6 +358,8 @@ class _Reader:
         root = self.root
         if root not in self.final:
             raise self.fail("the state of the unigrams is not final")
+        if not self.arcs[root]:
+            raise self.fail("the state of the unigrams has no arcs: no word is read")
         missing = set(range(2, len(self.word))) - set(self.arcs[root])
         if missing:
             raise self.fail(f"{list(self.word)[min(missing)]!r} has no unigram arc")

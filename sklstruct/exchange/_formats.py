@@ -5,6 +5,7 @@ A new format is a file with the two functions and a line of `FORMATS`.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Callable
@@ -311,12 +312,14 @@ def read(
         except DamagedData:  # the reader raises it again and names the place
             head = b"\\data\\"
         name = format or _format_of(head, label)
-        load = _function(name, "read", options)
         label = label or f"{name.upper()} data"
         if name in _TEXTS:
             what = what_is(head)
             if what is not None:
                 raise ValueError(f"{label}: {what}{_quoted(head)}")
+        load, magic = _function(name, "read", options), FORMATS[name].magic
+        if not magic.startswith(head[: len(magic)]):
+            file = io.BytesIO(head)  # enough to refuse a file, however large it is
         return load(file, label, **options)
 
 

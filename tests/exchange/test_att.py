@@ -194,6 +194,12 @@ def test_histories_that_no_arc_reads_are_refused():
         read(io.BytesIO(text.encode()), format="att")
 
 
+@pytest.mark.parametrize("text", ["0 1.5\n", '{"a":1}'])
+def test_a_state_without_arcs_is_not_a_model(text):
+    with pytest.raises(ValueError, match="the state of the unigrams has no arcs"):
+        read(io.BytesIO(text.encode()), format="att")
+
+
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_the_suffix_names_the_format(tmp_path, suffix):
     model = pruned()

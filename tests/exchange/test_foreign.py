@@ -76,6 +76,33 @@ def test_files_of_other_kinds_are_named(name, door, tmp_path):
     assert str(path) in str(error.value)
 
 
+class Endless(io.RawIOBase):
+    """Zeros without an end, of which a refusal needs the first bytes only."""
+
+    taken = 0
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        self.taken += len(buffer)
+        assert self.taken < 1 << 25, "more is read than a refusal needs"
+        buffer[:] = bytes(len(buffer))
+        return len(buffer)
+
+
+@pytest.mark.parametrize("format", [None, "kenlm", "trie", "native"])
+def test_a_large_file_of_another_kind_is_refused_by_its_first_bytes(format):
+    with pytest.raises(ValueError, match=r"data: not a|data, line 1: .*longer than"):
+        exchange.read(Endless(), format=format)
+
+
+def test_an_option_does_not_hide_what_a_file_is():
+    for data, message in FILES["empty"], FILES["git-lfs"]:
+        with pytest.raises(ValueError, match=message):
+            LanguageModel.load(io.BytesIO(data), mmap=False)
+
+
 @pytest.mark.parametrize("command", ["info", "evaluate", "query", "build_binary"])
 @pytest.mark.parametrize("name", ["git-lfs", "empty", "version 4", "pickle", "text"])
 def test_commands_name_files_of_other_kinds(name, command, tmp_path, capsys):
