@@ -278,12 +278,6 @@ def check_writable(path: Any, *, name: str) -> None:
         raise ValueError(
             f"{name}={path!r} cannot be the name of a file ({exc.reason})"
         ) from exc
-    except ValueError as exc:
-        if "\0" not in path:
-            raise
-        raise ValueError(
-            f"{name}={path!r} cannot be the name of a file (it has a null character)"
-        ) from exc
 
 
 def check_path(path_or_file: Any, name: str) -> str:
@@ -291,6 +285,11 @@ def check_path(path_or_file: Any, name: str) -> str:
     if isinstance(path_or_file, (str, os.PathLike)):
         path = os.fspath(path_or_file)
         if isinstance(path, str):
+            if not path or "\0" in path:
+                why = "it has a null character" if path else "it is empty"
+                raise ValueError(
+                    f"{name}={path!r} cannot be the name of a file ({why})"
+                )
             return path
     raise ValueError(f"{name} must be a path or a binary file, got {path_or_file!r}")
 
@@ -320,11 +319,11 @@ def write_aside(path: str) -> Iterator[Any]:
     aside = os.path.join(folder, f".{secrets.token_hex(8)}.tmp")
     try:
         new = open(aside, "x+b")  # noqa: SIM115
-    except FileNotFoundError as exc:
-        raise FileNotFoundError(
-            exc.errno, f"the folder {folder!r} does not exist", path
-        ) from exc
     except OSError as exc:
+        if not os.path.exists(folder):
+            raise FileNotFoundError(
+                exc.errno, f"the folder {folder!r} does not exist", path
+            ) from exc
         raise OSError(
             exc.errno,
             f"{exc.strerror}: no new file can be made in the folder, where the data "

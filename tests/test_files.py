@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
@@ -17,7 +18,7 @@ import pytest
 from _cases import all_pairs
 
 from sklstruct import _files
-from sklstruct._files import DamagedData, open_read, open_write
+from sklstruct._files import DamagedData, check_writable, open_read, open_write
 
 DATA = np.random.default_rng(0).integers(0, 64, 300_000).astype(np.uint8).tobytes()
 UNPACK = {"": bytes, ".gz": gzip.decompress, ".bz2": bz2.decompress}
@@ -429,6 +430,24 @@ def test_places_where_no_file_can_be(tmp_path):
     with pytest.raises(FileNotFoundError):
         get(tmp_path / "none")
     assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("path, why", [("", "empty"), ("a\0b", "null character")])
+def test_what_cannot_be_a_name_is_refused(path, why):
+    for use in (put, get, partial(check_writable, name="path")):
+        with pytest.raises(ValueError, match=f"cannot be the name of a file.*{why}"):
+            use(path)
+
+
+def test_a_folder_that_takes_no_files_is_there(tmp_path, monkeypatch):
+    """The system says of a new file in /proc that there is no such file."""
+
+    def refuse(path, *_):
+        raise FileNotFoundError(2, "No such file or directory", path)
+
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(FileNotFoundError, match="no new file can be made in the fold"):
+        put(tmp_path / "data")
 
 
 def test_read_only_files_and_folders(tmp_path, monkeypatch):
