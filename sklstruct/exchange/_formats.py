@@ -318,9 +318,9 @@ def read(
             if what is not None:
                 raise ValueError(f"{label}: {what}{_quoted(head)}")
         load, magic = _function(name, "read", options), FORMATS[name].magic
-        if not magic.startswith(head[: len(magic)]):
-            file = io.BytesIO(head)  # enough to refuse a file, however large it is
-        return load(file, label, **options)
+        # the first bytes are enough to refuse a file, however large the file is
+        same = magic.startswith(head[: len(magic)])
+        return load(file if same else io.BytesIO(head), label, **options)
 
 
 def write(
