@@ -53,6 +53,9 @@ _REFUSED_SUFFIXES = frozenset(
     + (".tgz", ".txz", ".z", ".zip", ".zstd")
 )
 _MAGIC_SIZE = 6  # of the longest
+# First bytes of a file that git-lfs has not fetched, and what messages say of the file.
+LFS_POINTER = b"version https://git-lfs"
+WHAT_POINTER = "a pointer of git-lfs, not the file itself; run git lfs pull"
 # A full disk, a quota, a limit of the process, a disk that fails.
 _NO_ROOM = {
     getattr(errno, name)

@@ -14,6 +14,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 from .._files import (
     COMPRESSIONS,
+    LFS_POINTER,
+    WHAT_POINTER,
     DamagedData,
     check_path,
     compression_of,
@@ -117,8 +119,7 @@ def _check_format(name: str) -> None:
 
 # First bytes of files that are handed to `read` by mistake, and what they are.
 _FOREIGN: dict[bytes, str] = {
-    b"version https://git-lfs": "a pointer of git-lfs, not the file itself; run "
-    "git lfs pull",
+    LFS_POINTER: WHAT_POINTER,
     b"iARPA": "an iARPA file of IRSTLM; compile-lm --text=yes makes an ARPA file of it",
     b"PK\x03\x04": "a zip archive; unpack it, or read a skops file with skops.io.load",
     b"\x80": "a pickle; read it with joblib.load, or let `sklstruct convert` make a "

@@ -20,7 +20,14 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from .._checks import check_count, physical_memory
-from .._files import COMPRESSIONS, DamagedData, open_read, raise_if_full
+from .._files import (
+    COMPRESSIONS,
+    LFS_POINTER,
+    WHAT_POINTER,
+    DamagedData,
+    open_read,
+    raise_if_full,
+)
 from . import _text_fast as _fast
 from ._strings_fast import decode_strings
 from ._text import MOST_TOKENS, NumberedText, WordTable, split_string
@@ -267,8 +274,8 @@ class TextFile:
                 if first:
                     block = block.removeprefix(b"\xef\xbb\xbf")
                     first = False
-                    if not block:
-                        break
+                    if block.startswith(LFS_POINTER):
+                        raise ValueError(f"{self._name(path)}: {WHAT_POINTER}")
                 if not block:
                     break
                 cut = block.rfind(b"\n") + 1

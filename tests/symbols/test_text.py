@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -216,6 +217,19 @@ def test_bad_files_are_reported_with_their_line(
         text.number()
     with pytest.raises(ValueError, match=message):
         list(text)
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress])
+def test_a_pointer_of_git_lfs_is_not_a_text(tmp_path, packed):
+    raw = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n"
+    text = TextFile(write(tmp_path / "text", packed(raw)))
+    for read in (text.number, partial(list, text), lambda: LanguageModel().fit(text)):
+        with pytest.raises(
+            ValueError, match=r"text: a pointer of git-lfs.* git lfs pul"
+        ):
+            read()
+    later = TextFile(write(tmp_path / "text", packed(b"a line\n" + raw)))
+    assert len(list(later)) == 4
 
 
 @pytest.mark.parametrize("seed, n", [(0, 100), *((k, 500) for k in range(4))])
