@@ -146,13 +146,13 @@ def check_forgetting(decay: Any, window: Any) -> None:
 
 def _new_index_in(old, ids, new):
     """The number of each old pair among new ones of another numbering, -1 for none."""
-    class_ids, _, symbol_ids, _ = ids
+    class_ids, n_classes, symbol_ids, _ = ids
     tree, stays = old.tree, np.ones(old.tree.n_nodes, dtype=bool)
     for k in range(1, tree.n_levels):
         here = tree.level(k)
         stays[here] = stays[tree.parent[here]] & (symbol_ids[tree.symbol[here]] >= 0)
     moved, kept = old.select(stays[old.nodes()] & (class_ids[old.target] >= 0))
-    moved, new_index = renumber_pairs(moved, *ids)
+    moved = renumber_pairs(moved, *ids)
     tree, (of_moved, of_new) = merge_trees([moved.tree, new.tree])
     node = np.full(tree.n_nodes, -1, dtype=np.int32)
     node[of_new] = np.arange(of_new.size, dtype=np.int32)
@@ -160,7 +160,8 @@ def _new_index_in(old, ids, new):
     there = np.flatnonzero(node >= 0)
     at = np.full(moved.n_pairs, -1, dtype=np.int32)
     at[there] = new.find(node[there], moved.target[there])
-    stays = new_index >= 0  # the root has the classes that are gone, too
     out = np.full(old.n_pairs, -1, dtype=np.int32)
-    out[kept[stays]] = at[new_index[stays]]
+    seen = np.flatnonzero(class_ids >= 0)  # the root has the classes that are gone, too
+    out[seen] = at[class_ids[seen]]
+    out[kept[old.n_classes :]] = at[n_classes:]
     return out

@@ -505,11 +505,11 @@ def _renumbered(pairs, count, ids):
     if same and class_ids.min(initial=0) >= 0 and symbol_ids.min(initial=0) >= 0:
         # Rising ids without a gap equal the old ones.
         return pairs, np.asarray(count, dtype=np.float64)
-    pairs, new_index = renumber_pairs(pairs, *ids)
-    out = np.zeros(pairs.n_pairs)
-    there = new_index >= 0
-    out[new_index[there]] = count[there]
-    return pairs, out
+    out = np.zeros(n_classes + count.size - class_ids.size)
+    there = class_ids >= 0
+    out[class_ids[there]] = count[: class_ids.size][there]
+    out[n_classes:] = count[class_ids.size :]
+    return renumber_pairs(pairs, *ids), out
 
 
 def _labels_of_all(parts):

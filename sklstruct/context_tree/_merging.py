@@ -166,8 +166,10 @@ def renumber_pairs(
     n_classes: int,
     symbol_ids: np.ndarray,
     n_symbols: int,
-) -> tuple[Pairs, np.ndarray]:
+) -> Pairs:
     """The same pairs under new ids, with more classes and symbols.
+
+    The pairs below the root keep their order, and follow the classes at the root.
 
     Parameters
     ----------
@@ -182,28 +184,14 @@ def renumber_pairs(
 
     n_symbols : int
         Number of symbols.
-
-    Returns
-    -------
-    pairs : Pairs
-        Over a tree with the same nodes.
-
-    new_index : int32 ndarray of shape (n_pairs before,)
-        The new number of each pair.
     """
-    tree = pairs.tree
+    tree, below = pairs.tree, pairs.target[pairs.n_classes :]
     symbol = np.empty_like(tree.symbol)
     _merge.renumber(tree.symbol, symbol_ids, symbol)
     tree = tree_of_arrays(tree.parent, symbol, tree.level_ptr, n_symbols)
-    more = n_classes - pairs.n_classes
-    new_index = np.arange(more, pairs.n_pairs + more, dtype=np.int32)
-    new_index[: pairs.n_classes] = class_ids
-    ptr = pairs.ptr + np.int32(more)
+    ptr = pairs.ptr + np.int32(n_classes - pairs.n_classes)
     ptr[0] = 0
-    target = np.empty(pairs.n_pairs + more, dtype=np.int32)
+    target = np.empty(n_classes + below.size, dtype=np.int32)
     target[:n_classes] = np.arange(n_classes, dtype=np.int32)
-    _merge.renumber(pairs.target[pairs.n_classes :], class_ids, target[n_classes:])
-    parent = np.empty(target.size, dtype=np.int32)
-    parent[:n_classes] = -1
-    _merge.renumber(pairs.parent[pairs.n_classes :], new_index, parent[n_classes:])
-    return pairs_of_arrays(tree, ptr, target, parent), new_index
+    _merge.renumber(below, class_ids, target[n_classes:])
+    return pairs_of_arrays(tree, ptr, target)
