@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._checks import INT32_MAX, check_count
-from ..context_tree import merge_trees, renumber_pairs
+from ..context_tree import renumber_pairs
 from ._counted import Counted, Numbering
 
 # Pairs of fewer samples than this are forgotten.
@@ -153,10 +153,9 @@ def _new_index_in(old, ids, new):
         stays[here] = stays[tree.parent[here]] & (symbol_ids[tree.symbol[here]] >= 0)
     moved, kept = old.select(stays[old.nodes()] & (class_ids[old.target] >= 0))
     moved = renumber_pairs(moved, *ids)
-    tree, (of_moved, of_new) = merge_trees([moved.tree, new.tree])
-    node = np.full(tree.n_nodes, -1, dtype=np.int32)
-    node[of_new] = np.arange(of_new.size, dtype=np.int32)
-    node = node[of_moved[moved.nodes()]]
+    node = new.tree.find_windows(moved.tree.windows())
+    node[new.tree.levels()[node] != moved.tree.levels()] = -1
+    node = node[moved.nodes()]
     there = np.flatnonzero(node >= 0)
     at = np.full(moved.n_pairs, -1, dtype=np.int32)
     at[there] = new.find(node[there], moved.target[there])
