@@ -411,6 +411,15 @@ def _reopened(file: MappedFile) -> Any:
     return file.read(file.path)
 
 
+def beginning_with(magic: bytes, file: Any) -> Any:
+    """The file of `open_read`, or its first bytes if these are others than `magic`.
+
+    The first bytes are enough to refuse a file, however large the file is.
+    """
+    head = file.peek(len(magic)) if magic else b""
+    return file if magic.startswith(head[: len(magic)]) else io.BytesIO(head)
+
+
 class _PeekableReader(io.RawIOBase):
     """A file object from its current position, with a look ahead at its first bytes.
 

@@ -1,5 +1,6 @@
-"""Choice of the cases of a test with several parameters."""
+"""Choice of the cases of a test with several parameters; a file without an end."""
 
+import io
 from itertools import combinations, product
 
 
@@ -32,3 +33,18 @@ def each_value(**values):
     lists = [list(v) for v in values.values()]
     n = max(map(len, lists))
     return ",".join(values), [tuple(v[i % len(v)] for v in lists) for i in range(n)]
+
+
+class Endless(io.RawIOBase):
+    """Zeros without an end, of which a refusal needs the first bytes only."""
+
+    taken = 0
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        self.taken += len(buffer)
+        assert self.taken < 1 << 25, "more is read than a refusal needs"
+        buffer[:] = bytes(len(buffer))
+        return len(buffer)

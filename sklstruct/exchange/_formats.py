@@ -5,7 +5,6 @@ A new format is a file with the two functions and a line of `FORMATS`.
 
 from __future__ import annotations
 
-import io
 import os
 import re
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from .._files import (
     LFS_POINTER,
     WHAT_POINTER,
     DamagedData,
+    beginning_with,
     check_path,
     compression_of,
     open_read,
@@ -318,10 +318,8 @@ def read(
             what = what_is(head)
             if what is not None:
                 raise ValueError(f"{label}: {what}{_quoted(head)}")
-        load, magic = _function(name, "read", options), FORMATS[name].magic
-        # the first bytes are enough to refuse a file, however large the file is
-        same = magic.startswith(head[: len(magic)])
-        return load(file if same else io.BytesIO(head), label, **options)
+        load = _function(name, "read", options)
+        return load(beginning_with(FORMATS[name].magic, file), label, **options)
 
 
 def write(

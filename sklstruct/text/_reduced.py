@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._files import open_read, open_write
+from .._files import beginning_with, open_read, open_write
 from ..hierarchical._score_model import ScoreModel
 from ._file import TEXT_MODEL, Parts, model_of, write_model
 from ._scores import Reduced
@@ -177,4 +177,4 @@ class ReducedMixin:
             return found._with(parts.reduced)
 
         with open_read(path_or_file) as (file, label):
-            return TEXT_MODEL.read(file, label, make)
+            return TEXT_MODEL.read(beginning_with(TEXT_MODEL.magic, file), label, make)

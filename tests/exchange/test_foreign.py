@@ -8,6 +8,7 @@ import struct
 import warnings
 
 import pytest
+from _cases import Endless
 
 from sklstruct import LanguageModel, exchange
 from sklstruct._cli import main
@@ -74,21 +75,6 @@ def test_files_of_other_kinds_are_named(name, door, tmp_path):
     with pytest.raises((ValueError, OSError), match=message) as error:
         DOORS[door](path)
     assert str(path) in str(error.value)
-
-
-class Endless(io.RawIOBase):
-    """Zeros without an end, of which a refusal needs the first bytes only."""
-
-    taken = 0
-
-    def readable(self):
-        return True
-
-    def readinto(self, buffer):
-        self.taken += len(buffer)
-        assert self.taken < 1 << 25, "more is read than a refusal needs"
-        buffer[:] = bytes(len(buffer))
-        return len(buffer)
 
 
 @pytest.mark.parametrize("format", [None, "kenlm", "trie", "native"])

@@ -9,6 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _cases import Endless
 from _texts import LABELS, NEW, TEXTS, several, tickets
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -251,6 +252,11 @@ def test_the_threshold_is_the_largest_that_the_texts_allow():
     several = fitted("several")
     small = several.reduce(TEXTS, NAMES)
     assert n_weights(small) <= n_weights(several.reduce())
+
+
+def test_a_large_file_of_another_kind_is_refused_by_its_first_bytes():
+    with pytest.raises(ValueError, match="not a text classifier"):
+        TextClassifier.load(Endless())
 
 
 @pytest.mark.parametrize("name", ["both", "several, two stages"])
