@@ -261,13 +261,13 @@ def weight_keyword(estimator: Any) -> str | None:
 
     from ._compat import _routing_enabled
 
-    name, last = "sample_weight", estimator
+    prefix, name, last = "", "sample_weight", estimator
     if isinstance(estimator, Pipeline) and _routing_enabled():
         return name  # the pipeline raises unless its steps request the weights
     while isinstance(last, Pipeline):
-        name = f"{last.steps[-1][0]}__{name}"
+        prefix += f"{last.steps[-1][0]}__"
         last = last.steps[-1][1]
-    return name if has_fit_parameter(last, "sample_weight") else None
+    return prefix + name if has_fit_parameter(last, name) else None
 
 
 def require_method(estimator: Any, name: str) -> None:

@@ -676,6 +676,13 @@ def test_guess_by_a_classifier():
     assert fitted.candidates([["b"]])[0][0][0].tolist() == [0, 1]
 
 
+def test_weights_of_the_guess_reach_the_last_step_of_nested_pipelines():
+    nested = make_pipeline(CountVectorizer(analyzer="char"), make_pipeline(_Recorder()))
+    sequences = [["aa", "aa", "b", "b", "b"]], [np.array([0, 1, 0, 0, 1])], 2
+    fitted = SuffixEmission(guess=nested, max_count=2).fit(*sequences)
+    assert fitted.guess_[-1][-1].weight_.tolist() == [0.5, 0.5]
+
+
 def test_weights_of_the_guess_with_metadata_routing():
     """ "logistic" needs no requests; the steps of a pipeline of the user need them."""
     X, y = toy(200)
