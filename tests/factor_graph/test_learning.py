@@ -293,6 +293,20 @@ def test_python_walk_is_the_compiled_walk(
     assert compiled.n_proposals_ == python.n_proposals_
 
 
+@pytest.mark.parametrize("proposal", ["gibbs", "uniform"])
+def test_a_loss_times_two_needs_half_the_margin(tools, proposal):
+    graphs, y = random_task(tools, 1)
+    params = {"proposal": proposal, "epochs": 3, "random_state": 5}
+    single = SampleRankClassifier(margin=4.0, **params).fit(graphs, y)
+
+    def double(y_true, y, graph):
+        return 2 * (y_true != y).sum()
+
+    model = SampleRankClassifier(double, margin=2.0, **params).fit(graphs, y)
+    np.testing.assert_array_equal(model.coef_, single.coef_)
+    assert model.n_updates_.tolist() == single.n_updates_.tolist()
+
+
 def test_constraints_may_tie_variables_together():
     """Equal neighbours: neither can change alone; as one variable they are learned."""
     rng = np.random.default_rng(0)

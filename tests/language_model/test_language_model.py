@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from _callbacks import needs_callbacks
 from _loglinear import loglinear
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
@@ -729,8 +730,13 @@ def test_weights_that_the_estimator_does_not_take():
 
     model = LanguageModel(KNeighborsClassifier(), max_depth=2)
     model.fit(make_text())
-    with pytest.raises(ValueError, match=r"KNeighborsClassifier\.fit does not take it"):
-        model.fit(make_text(), sample_weight=np.ones(60))
+    match = r"KNeighborsClassifier\.fit does not take it"
+    for routing in (False, True):
+        with (
+            config_context(enable_metadata_routing=routing),
+            pytest.raises(ValueError, match=match),
+        ):
+            model.fit(make_text(), sample_weight=np.ones(60))
 
 
 def test_search_inside():

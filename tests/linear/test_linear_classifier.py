@@ -921,6 +921,20 @@ def test_one_class_has_no_outcomes(solver):
     assert model.predict(X[:2]).tolist() == [7, 7]
 
 
+def test_scores_of_many_weights_without_the_small_ones():
+    """64 features have more weights than are gathered before they are added up."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(240, 64)), np.arange(240) % 60
+    model = LinearClassifier(weight_threshold=0.3, max_iter=1, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y)
+    W = model.coef_.toarray()
+    n_entries = np.count_nonzero(W, axis=0)
+    assert n_entries[n_entries < 42].sum() > 1024
+    expected = X @ W.T + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-4)
+
+
 @pytest.mark.parametrize("n_classes", [1, 2, 5, 300])
 def test_scores_of_dense_samples_are_those_of_sparse_samples(n_classes):
     rng = np.random.default_rng(0)
