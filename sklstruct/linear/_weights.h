@@ -76,8 +76,6 @@ SKLSTRUCT_WIDE static void sklstruct_find(
     const int32_t *rank = node->rank;
     ptrdiff_t k, found = 0;
     ptrdiff_t count = n - first < SKLSTRUCT_AHEAD ? n - first : SKLSTRUCT_AHEAD;
-    if (node->given >= 0 && !index)
-        count = 0;
     for (k = 0; k < count; k++) {
         int32_t feature = index ? index[first + k] : (int32_t)(first + k);
         uint64_t word = words[feature >> 6];
