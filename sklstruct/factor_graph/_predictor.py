@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._compat import BaseEstimator
 from .._parallel import ThreadMap
-from ..symbols import LabelLists, check_pairs, is_missing, items
+from ..symbols import LabelLists, check_pairs, is_missing
 from ._graph import FactorGraph, as_labels
 from ._inference import BlockInference, over_blocks
 from ._observations import chains, find_columns, learn_columns
@@ -354,8 +354,7 @@ def check_labels(y: Any, lengths: list[int], unknown: bool = False) -> list[list
 
     unknown: whether labels may be None, and so a whole sequence.
     """
-    _, rows = check_pairs([range(n) for n in lengths], y)
-    labels = list(map(items, rows))
+    _, labels = check_pairs([range(n) for n in lengths], y)
     for i, row in enumerate(labels):
         try:
             set(row)

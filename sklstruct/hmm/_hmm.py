@@ -551,7 +551,7 @@ def _distinct_labels(y: list, classes: Any) -> np.ndarray:
     """The possible labels, sorted: those given, or those of all sequences."""
     code: dict[Any, Any] = {}
     for i, labels in enumerate(y):
-        code |= _once(f"y[{i}]", items(labels))
+        code |= _once(f"y[{i}]", labels)
     code.pop(None, None)
     _refuse_missing("y", code)
     names = list(code)

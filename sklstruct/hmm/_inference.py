@@ -33,7 +33,6 @@ from ..symbols import (
     check_sequences,
     check_weights,
     is_unknown,
-    items,
     object_array,
 )
 from ._automaton import ContextAutomaton
@@ -482,7 +481,7 @@ class SequenceInference(BaseEstimator):
         integers = self.classes_.dtype.kind in "iu"
         right = total = 0.0
         for found, true, w in zip(self.predict(rows, given), y, weight.tolist()):
-            known = [(a, b) for a, b in zip(found, items(true)) if b is not None]
+            known = [(a, b) for a, b in zip(found, true) if b is not None]
             if any(is_unknown(b) for _, b in known):
                 raise ValueError("y holds NaN; an unknown label of y is None")
             known = [(a, b) for a, b in known if not (integers and b == -1)]

@@ -53,7 +53,7 @@ def check_sequences(X: Any, name: str = "X", of: list | None = None) -> list:
 
 
 def check_pairs(X: Any, y: Any) -> tuple[list, list]:
-    """X and y as lists of sequences of equal lengths."""
+    """X as a list of sequences, and y as lists of Python's values of equal lengths."""
     X = check_sequences(X)
     if y is None:
         raise ValueError("y is None, but the labels of every sequence are needed")
@@ -63,7 +63,7 @@ def check_pairs(X: Any, y: Any) -> tuple[list, list]:
     for i, (a, b) in enumerate(zip(X, y)):
         if len(a) != len(b):
             raise ValueError(f"y[{i}] has {len(b)} labels, but X[{i}] has {len(a)}")
-    return X, y
+    return X, list(map(items, y))
 
 
 def check_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray:
@@ -92,7 +92,7 @@ def items(sequence: Any) -> list:
     return [v.item() if isinstance(v, np.generic) else v for v in sequence]
 
 
-def label_ids(y: list, classes: np.ndarray) -> list[np.ndarray]:
+def label_ids(y: list[list], classes: np.ndarray) -> list[np.ndarray]:
     """Positions of labels in `classes`; -1 if a label is unknown.
 
     None is an unknown label, and so is -1 if labels are integers.
@@ -101,14 +101,13 @@ def label_ids(y: list, classes: np.ndarray) -> list[np.ndarray]:
     code[None] = -1
     if classes.dtype.kind in "iu":
         code.setdefault(-1, -1)
-    rows = list(map(items, y))
     try:
-        flat = np.array([code[one] for row in rows for one in row], dtype=np.int32)
+        flat = np.array([code[one] for row in y for one in row], dtype=np.int32)
     except KeyError as exc:
         wrong = exc.args[0]
-        i = next(i for i, row in enumerate(rows) if any(one not in code for one in row))
+        i = next(i for i, row in enumerate(y) if any(one not in code for one in row))
         raise ValueError(f"y[{i}] holds {wrong!r}, which is not in classes_") from None
-    ends = list(itertools.accumulate(map(len, rows), initial=0))
+    ends = list(itertools.accumulate(map(len, y), initial=0))
     return [flat[a:b] for a, b in itertools.pairwise(ends)]
 
 
