@@ -207,6 +207,7 @@ cdef class Mixture(Composed):
         }:
             raise ValueError("the models of a mixture do not fit each other")
         self.compose(models, 8 * (2 * len(models) + self.n_features))
+        self.sorted_is_faster = any([m.sorted_is_faster for m in models])
 
     def grouped(self, group):
         return Mixture([m.grouped(group) for m in self.keep], self.weights)
