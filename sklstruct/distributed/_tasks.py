@@ -511,6 +511,8 @@ class ShardFit:
             self._given = self._store(answers)
         for answer in answers:
             request = lockstep.advance(answer)
+            if request.kind in (DONE, ERROR):
+                break  # also in a repetition: the thread is gone and answers no more
         ended = self._how.restarts or request.kind == DONE
         if ended:
             lockstep.end()

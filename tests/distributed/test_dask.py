@@ -697,6 +697,22 @@ def test_errors_inside_a_fit_reach_the_caller(client, monkeypatch):
         model.fit(["a b", "b a"])
 
 
+def test_an_error_of_a_repeated_fit_reaches_the_caller(client, monkeypatch):
+    """A fit that restarts fails earlier than before, as if the memory were full now."""
+    runs = []
+
+    def fit_tree(self, shard, count):
+        runs.append(shard)
+        if len(runs) > 2:
+            raise MemoryError("not enough for a repetition")
+        shard.total(np.zeros(2))
+        shard.total(np.zeros(2))
+
+    monkeypatch.setattr(WittenBellLM, "_fit_tree", fit_tree)
+    with pytest.raises(MemoryError, match="not enough for a repetition"):
+        on_cluster(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
+
+
 class Never:
     """An answer that was given and does not arrive."""
 
