@@ -154,12 +154,6 @@ _DRAWS_SPARSE = {
         "not the same draw"
     )
 }
-_NAIVE_BAYES = {
-    "check_sample_weight_equivalence_on_dense_data": (
-        "GaussianNB smooths by the variance of X without weights, which logarithms of "
-        "small probabilities show"
-    ),
-}
 
 
 def log_linear(suite=False, **params):
@@ -251,7 +245,7 @@ TABLE = [
     hierarchical(estimator=PerNodeC(), max_depth=1, draws=True, suite=False),
     hierarchical(estimator=GammaPrior(2, 1)),
     hierarchical(estimator=GammaPrior(), draws=True, suite=False),
-    hierarchical(estimator=GaussianNB(), fails=_NAIVE_BAYES),
+    hierarchical(estimator=GaussianNB()),
     hierarchical(estimator=LinearClassifier("log_loss"), draws=True, fails=_DRAWS),
     dual(),
     dual(loss="log_loss"),
