@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from _common import main
 from bench_text_classes import (
-    figures_of,
+    fasttext_figures,
     parts_of,
     probabilities_of,
-    tag_figures,
     threshold_of,
     train_fasttext,
 )
@@ -82,12 +81,9 @@ def run(case):
     model, fit, _ = train_fasttext(case["setting"], *train)
     names, proba = probabilities_of(model, valid[0])
     figures = {"n_train": len(train[0]), "n_valid": len(valid[0]), "fit": fit}
-    if case["set"] == "tags":
-        threshold = threshold_of(names, proba, valid[1])
-        found = [names[row > threshold] for row in proba]
-        return figures | tag_figures(names, proba.argmax(axis=1), found, valid[1])
-    proba /= proba.sum(axis=1, keepdims=True)
-    return figures | figures_of(names, proba, valid[1])
+    tags = case["set"] == "tags"
+    threshold = threshold_of(names, proba, valid[1]) if tags else None
+    return figures | fasttext_figures(names, proba, valid[1], threshold)
 
 
 if __name__ == "__main__":

@@ -262,10 +262,16 @@ def run_fasttext(case, train, valid, every, test) -> dict:
         # The threshold is that of a model of the training part.
         rough, _, _ = train_fasttext(setting, *train)
         threshold = threshold_of(*probabilities_of(rough, valid[0]), valid[1])
+        return figures | fasttext_figures(names, proba, test[1], threshold)
+    return figures | fasttext_figures(names, proba, test[1])
+
+
+def fasttext_figures(names, proba, y, threshold=None) -> dict:
+    """Figures of the probabilities of fastText; of tags, those above a threshold."""
+    if threshold is not None:
         found = [names[row > threshold] for row in proba]
-        return figures | tag_figures(names, proba.argmax(axis=1), found, test[1])
-    proba /= proba.sum(axis=1, keepdims=True)
-    return figures | figures_of(names, proba, test[1])
+        return tag_figures(names, proba.argmax(axis=1), found, y)
+    return figures_of(names, proba / proba.sum(axis=1, keepdims=True), y)
 
 
 def train_fasttext(setting: str, texts, y) -> tuple:
