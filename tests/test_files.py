@@ -440,7 +440,7 @@ def test_what_cannot_be_a_name_is_refused(path, why):
 
 
 def test_a_folder_that_takes_no_files_is_there(tmp_path, monkeypatch):
-    """The system says of a new file in /proc that there is no such file."""
+    """A new file in /proc fails with the error of a file that is absent."""
 
     def refuse(path, *_):
         raise FileNotFoundError(2, "No such file or directory", path)

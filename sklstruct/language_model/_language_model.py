@@ -338,10 +338,8 @@ class LanguageModel(
 
         if X_val is not None and not isinstance(estimator, ModelClassifier):
             refuse_held_out(estimator)
-        keyword = weight_keyword(estimator)
-        if sample_weight is None:
-            keyword = None
-        elif keyword is None:
+        keyword = None if sample_weight is None else weight_keyword(estimator)
+        if sample_weight is not None and keyword is None:
             raise ValueError(
                 f"sample_weight was given, but {type(estimator).__name__}.fit does not "
                 "take it"
