@@ -270,6 +270,33 @@ def weight_keyword(estimator: Any) -> str | None:
     return prefix + name if has_fit_parameter(last, name) else None
 
 
+def is_frozen(estimator: Any) -> bool:
+    """Whether `fit` leaves a classifier as it is, also inside of other estimators."""
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.pipeline import Pipeline
+
+    while not isinstance(estimator, FrozenEstimator):
+        if isinstance(estimator, Pipeline):
+            estimator = estimator.steps[-1][1]
+        elif hasattr(estimator, "get_params") and hasattr(estimator, "estimator"):
+            estimator = estimator.estimator  # of a search, a calibration, ...
+        else:
+            return False
+    return True
+
+
+def check_learned(name: str, labels: Any, known: np.ndarray) -> None:
+    """ValueError if `labels` of a classifier are not those that its `fit` was given."""
+    # sets, because NumPy compares strings and numbers with each other
+    others = {*np.asarray(labels).tolist()} - {*known.tolist()}
+    if others:
+        raise ValueError(
+            f"{name}: the classifier must learn numbers that stand for the labels, and "
+            f"knows {min(others, key=str)!r} instead; give it unfitted, and not in a "
+            "FrozenEstimator"
+        )
+
+
 def require_method(estimator: Any, name: str) -> None:
     """AttributeError, with the reason, if an estimator lacks an optional method."""
     getattr(estimator, name)

@@ -18,7 +18,7 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from .._checks import check_sparse, check_squares
+from .._checks import check_sparse, check_squares, is_frozen
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,
@@ -621,6 +621,11 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         if isinstance(node, StrengthSearch):
             node.check()
             node = node.node()
+        if is_frozen(node):
+            raise ValueError(
+                "estimator must learn anew at each node, and a FrozenEstimator keeps "
+                "its classes: give the classifier itself, unfitted"
+            )
         if isinstance(node, LinearClassifier):
             node._validate_params()
             node._check_solver()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from .._checks import as_floats
+from .._checks import as_floats, check_learned
 from .._compat import HasMethods, Interval
 from ._emissions import RowsEmission, weight_option
 
@@ -97,6 +97,7 @@ class ClassifierEmission(RowsEmission):
         self.estimator_ = clone(self.estimator)
         options = {} if weight is None else weight_option(self.estimator_, weight)
         self.estimator_.fit(_stack(observations), label.tolist(), **options)
+        check_learned("emission", self.estimator_.classes_, label)
         self._ids = np.asarray(self.estimator_.classes_, dtype=np.int32)
         counts = np.bincount(label, weight, minlength=n_labels)[self._ids]
         self._log_prior = np.log(counts / counts.sum())

@@ -22,6 +22,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
 )
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict
@@ -413,6 +414,24 @@ def test_node_model_without_a_distribution(train, answer, monkeypatch):
     model.predict(X[:5])
     with pytest.raises(ValueError, match="not a distribution"):
         model.predict(np.vstack([X[:5], np.full((1, X.shape[1]), 1e7)]))
+
+
+def test_a_frozen_classifier_cannot_be_every_node():
+    X, y = load_iris(return_X_y=True)
+    frozen = FrozenEstimator(GaussianNB().fit(X, y > 0))
+    inside = (
+        frozen,
+        make_pipeline(StandardScaler(), frozen),
+        GridSearchCV(make_pipeline(frozen), {}),
+    )
+    for estimator in inside:
+        model = HierarchicalClassifier([[0], [1, 2]], estimator=estimator)
+        with pytest.raises(ValueError, match="estimator must learn anew .* unfitted"):
+            model.fit(X, y)
+    # a step before the classifier may be frozen
+    scaled = make_pipeline(FrozenEstimator(StandardScaler().fit(X)), GaussianNB())
+    model = HierarchicalClassifier([[0], [1, 2]], estimator=scaled).fit(X, y)
+    assert model.score(X, y) > 0.9
 
 
 @pytest.mark.parametrize("n_taxonomies", [1, 2])

@@ -542,6 +542,13 @@ def test_parameters_of_parts_are_checked_before_work():
         NoisyChannelDecoder(model, EditDistanceChannel(-1)).fit(TEXT)
 
 
+def test_a_frozen_emission_of_other_labels_is_refused():
+    X, y = [[[1.0], [2.0], [1.5]]], [["a", "b", "a"]]
+    frozen = FrozenEstimator(LogisticRegression().fit(X[0], y[0]))
+    with pytest.raises(ValueError, match="emission: .* knows 'a' .* unfitted"):
+        HighOrderHMM(2, emission=ClassifierEmission(frozen)).fit(X, y)
+
+
 def test_columns_are_not_symbols():
     X = np.split(np.array([[0], [2], [1]]), [2])
     with pytest.raises(TypeError, match=r"X holds array\(\[0\]\).*the column X.ravel"):

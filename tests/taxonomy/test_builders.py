@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 
@@ -786,6 +787,14 @@ def test_conf_takes_any_classifier():
     assert builder.build(X, y) == Taxonomy.from_nested([[0], [[1], [2]]])
     assert builder.set_params(estimator__n_neighbors=5).estimator.n_neighbors == 5
     assert not hasattr(builder.estimator, "classes_")
+
+
+def test_conf_refuses_a_classifier_of_other_labels():
+    X, y = load_iris(return_X_y=True)
+    for names in y + 3, y.astype(str):
+        frozen = FrozenEstimator(RidgeClassifier().fit(X, names))
+        with pytest.raises(ValueError, match="estimator: .* give it unfitted"):
+            ConfusionSplit(frozen).build(X, names)
 
 
 class Unweighted(RidgeClassifier):

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.linear_model import RidgeClassifier
 from sklearn.utils.validation import has_fit_parameter
 
+from ..._checks import check_learned
 from ..._compat import HasMethods, Interval
 from ._base import TaxonomyBuilder
 from ._top_down import sides, split_top_down
@@ -147,6 +148,7 @@ class ConfusionSplit(TaxonomyBuilder):
                 options = {"sample_weight": weight[train]} if weighted else {}
                 model = clone(surrogate).fit(X[train], codes[train], **options)
                 predicted = model.predict(X[test])
+                check_learned("estimator", predicted, known)
             np.add.at(confusion, (codes[test], predicted), weight[test])
         total = confusion.sum(axis=1, keepdims=True)
         return np.divide(confusion, total, out=confusion, where=total > 0)
