@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import date, timedelta
 from numbers import Integral
 from typing import Any
 
@@ -208,6 +209,28 @@ def strings_as_objects(values: Any) -> Any:
     """
     kind = getattr(getattr(values, "dtype", None), "kind", None)
     return values.astype(object) if kind == "T" else values
+
+
+def check_dates(labels: np.ndarray) -> None:
+    """ValueError for missing dates among labels, and for dates that are objects.
+
+    NumPy's dates are labels, as in scikit-learn, whose message about objects does not
+    name the cause.
+    """
+    if labels.dtype.kind in "mM" and np.isnat(labels).any():
+        gone = np.flatnonzero(np.isnat(labels))
+        raise ValueError(
+            f"y[{gone[0]}] is missing (NaT): every sample needs a label; {gone.size} "
+            f"of {labels.size} labels are missing"
+        )
+    if labels.dtype == object and labels.size:
+        first = labels.flat[0]
+        if isinstance(first, (date, timedelta)):
+            kind = "timedelta64" if isinstance(first, timedelta) else "datetime64"
+            raise ValueError(
+                f"y holds objects such as {first!r}: pass strings, or dates of NumPy "
+                f'by np.array(y, dtype="{kind}[us]")'
+            )
 
 
 def check_samples(n_x: int, n_y: int) -> None:

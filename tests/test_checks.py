@@ -1,10 +1,19 @@
 """Checks of data: malformed sparse matrices and values whose squares overflow."""
 
+import datetime
+
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
 
+from sklstruct import HierarchicalClassifier, KneserNeyLM, StructuredLogLinearLM
 from sklstruct._checks import check_rows, check_sparse, check_squares
+from sklstruct.factor_graph import ConditionalRandomField, SampleRankClassifier
+from sklstruct.hmm import HighOrderHMM
+from sklstruct.linear import LinearClassifier, StructuredLogisticRegression
+from sklstruct.text import TextClassifier
 
 FORMATS = ["csr", "csc", "coo", "bsr", "lil", "dia", "dok"]
 
@@ -170,3 +179,82 @@ def test_generators_are_sources_of_random_numbers_of_methods():
         assert draw(5) == draw(np.random.RandomState(5))
         with pytest.raises(ValueError, match="random_state must be None, an integer"):
             draw("seed")
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
+DAYS = np.tile(np.array(["2020-01-03", "2020-01-01", "2020-01-02"], "M8[D]"), 4)
+CLASSIFIERS = [
+    LogisticRegression(),
+    LinearClassifier(),
+    HierarchicalClassifier(),
+    HierarchicalClassifier("ward", max_leaf=1),
+    StructuredLogisticRegression(),
+    TextClassifier(features="letters"),
+    KneserNeyLM(),
+    StructuredLogLinearLM(),
+]
+
+
+def samples_of(model):
+    numbers = np.arange(12) % 3
+    if isinstance(model, TextClassifier):
+        return [["ab", "cd", "ef"][i] for i in numbers]
+    if isinstance(model, (KneserNeyLM, StructuredLogLinearLM)):
+        return numbers[:, None]
+    return np.eye(3)[numbers]
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS)
+def test_dates_of_numpy_are_classes(model):
+    """Of every unit, as for LogisticRegression; also where Python has no such date."""
+    X = samples_of(model)
+    for y in (DAYS, DAYS.astype("M8[ns]"), pd.Series(DAYS), DAYS - DAYS[0]):
+        found = model.fit(X, y).predict(X)
+        assert found.dtype == model.classes_.dtype == np.asarray(y).dtype
+        np.testing.assert_array_equal(found, y)
+        assert model.score(X, y) == 1.0
+        if hasattr(model, "target_log_proba"):
+            log_proba = model.target_log_proba(X, y)
+            numbers = np.searchsorted(model.classes_, y)
+            expected = np.log(model.predict_proba(X))[np.arange(12), numbers]
+            np.testing.assert_allclose(log_proba, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS)
+def test_dates_as_objects_are_refused(model):
+    X = samples_of(model)
+    plain = isinstance(model, LogisticRegression)
+    message = "^Unknown label type" if plain else "^y holds objects such as .* pass "
+    zone = pd.DatetimeIndex(DAYS).tz_localize("UTC")
+    for y in (DAYS.tolist(), DAYS.astype(object), list(pd.DatetimeIndex(DAYS)), zone):
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, y)
+    if plain:
+        return
+    for unit in "D", "ns":
+        y = DAYS.astype(f"M8[{unit}]")
+        y[3] = "NaT"
+        with pytest.raises(ValueError, match=r"^y\[3\] is missing \(NaT\): every"):
+            model.fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ConditionalRandomField(),
+        SampleRankClassifier(random_state=0),
+        HighOrderHMM(2),
+    ],
+)
+def test_dates_are_labels_of_sequences(model):
+    """Python's values, and NumPy's where Python has no such date: never integers."""
+    X = [["a", "b"], ["b", "a"]]
+    if not isinstance(model, HighOrderHMM):
+        X = [[[name] for name in row] for row in X]
+    for unit, kind in ("D", datetime.date), ("ns", np.datetime64):
+        days = DAYS[:2].astype(f"M8[{unit}]")
+        for y in ([days, days[::-1]], [list(days), list(days[::-1])]):
+            found = model.fit(X, y).predict(X)
+            assert all(isinstance(one, kind) for row in found for one in row)
+            np.testing.assert_array_equal(np.array(list(found), days.dtype), y)
+            assert model.score(X, y) == 1.0

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from .._checks import check_samples, check_total, strings_as_objects
+from .._checks import check_dates, check_samples, check_total, strings_as_objects
 from .._compat import check_weights
 from ..symbols import encode_labels, is_missing
 from ..symbols._encoding import plain
@@ -77,6 +77,7 @@ def target_column(y: Any, n_samples: int) -> np.ndarray:
     """The targets as an array of shape (n_samples,)."""
     y = strings_as_objects(column_or_1d(y, warn=True))
     check_samples(n_samples, y.shape[0])
+    check_dates(y)
     return y
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._checks import INT32_MAX
+from ..symbols import items
 from ._gibbs_fast import feasible
 from ._inference_fast import Potentials, forests
 from ._rows import FeatureRows, as_rows, as_stacked_rows, constant_rows, empty_rows
@@ -536,9 +537,7 @@ def as_labels(values: list) -> np.ndarray:
 
 def _plain(values: Any) -> list:
     """A list of Python objects: NumPy numbers and strings as Python's own."""
-    if hasattr(values, "tolist"):
-        values = values.tolist()
-        if not isinstance(values, list):
-            raise TypeError("a single value is not a list of values")
-        return values
-    return [v.item() if isinstance(v, np.generic) else v for v in values]
+    values = items(values)
+    if not isinstance(values, list):
+        raise TypeError("a single value is not a list of values")
+    return values

@@ -6,11 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from .._compat import BaseEstimator
 from .._parallel import ThreadMap
-from ..symbols import LabelLists, check_pairs, is_missing
+from ..symbols import (
+    LabelLists,
+    check_pairs,
+    check_weights,
+    is_missing,
+    share_right,
+)
 from ._graph import FactorGraph, as_labels
 from ._inference import BlockInference, over_blocks
 from ._observations import chains, find_columns, learn_columns
@@ -285,7 +292,12 @@ class GraphPredictor(BaseEstimator):
 
         return np.concatenate(self._over_blocks(graphs, score)[1])
 
-    def score(self, X: Sequence, y: Sequence[Sequence[Any]]) -> float:
+    def score(
+        self,
+        X: Sequence,
+        y: Sequence[Sequence[Any]],
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         """Share of the variables, over all instances, that are predicted right.
 
         Parameters
@@ -297,24 +309,30 @@ class GraphPredictor(BaseEstimator):
             The true values. Of sequences, a label that `fit` did not see counts as
             wrong.
 
+        sample_weight : array-like of shape (n_instances,), default=None
+            Weight of each instance, at least 0.
+
         Returns
         -------
         accuracy : float
         """
         X = self._instances(X)
+        weight = check_weights(sample_weight, len(X))
         if self._columns is None:
             graphs = self._graphs(X)
             truth = encode(graphs, y)
-            found = np.concatenate(self._over_blocks(graphs, self._best)[1])
-            right = found == truth
+            packed, found = self._over_blocks(graphs, self._best)
+            start = packed.var_ptr
+            right = np.append(0, np.cumsum(np.concatenate(found) == truth))
+            share = share_right(np.diff(right[start]), np.diff(start), weight)
         else:
             rows = self._predict_sequences(X)
             labels = check_labels(y, list(map(len, rows)))
-            pairs = (zip(row, given) for row, given in zip(rows, labels))
-            right = np.array([a == b for row in pairs for a, b in row], dtype=bool)
-        if not right.size:
+            equal = (sum(a == b for a, b in zip(*pair)) for pair in zip(rows, labels))
+            share = share_right(equal, map(len, rows), weight)
+        if np.isnan(share):
             raise ValueError("X has no variables: there is nothing to score")
-        return float(right.mean())
+        return share
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

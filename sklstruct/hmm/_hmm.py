@@ -577,7 +577,9 @@ def _distinct_labels(y: list, classes: Any) -> np.ndarray:
     try:
         names = sorted(names)
     except TypeError as exc:
-        raise TypeError(f"y: the labels must all be of one kind: {exc}") from exc
+        if len(kinds) > 1:
+            raise TypeError(f"y: the labels must all be of one kind: {exc}") from exc
+        names = sorted(names, key=repr)  # such as members of an Enum
     if integers and names[0] == -1:
         raise ValueError("classes holds -1, which marks unknown labels; number from 0")
     array = np.asarray(names)

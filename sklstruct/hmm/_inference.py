@@ -34,6 +34,7 @@ from ..symbols import (
     check_weights,
     is_unknown,
     object_array,
+    share_right,
 )
 from ._automaton import ContextAutomaton
 from ._candidates import make_candidates
@@ -479,14 +480,15 @@ class SequenceInference(BaseEstimator):
         rows, y = check_pairs(X, y)
         weight = check_weights(sample_weight, len(rows))
         integers = self.classes_.dtype.kind in "iu"
-        right = total = 0.0
-        for found, true, w in zip(self.predict(rows, given), y, weight.tolist()):
+        right, size = [], []
+        for found, true in zip(self.predict(rows, given), y):
             known = [(a, b) for a, b in zip(found, true) if b is not None]
             if any(is_unknown(b) for _, b in known):
                 raise ValueError("y holds NaN; an unknown label of y is None")
             known = [(a, b) for a, b in known if not (integers and b == -1)]
-            right += w * sum(a == b for a, b in known)
-            total += w * len(known)
-        if not total:
+            right.append(sum(a == b for a, b in known))
+            size.append(len(known))
+        share = share_right(right, size, weight)
+        if np.isnan(share):
             raise ValueError("X holds no observation to score")
-        return right / total
+        return share

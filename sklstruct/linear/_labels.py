@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from .._checks import (
     as_indicator,
+    check_dates,
     check_rows,
     check_sparse,
     check_top_k,
@@ -177,6 +178,7 @@ def check_labels(y: Any) -> NDArray:
                 f"y[{gone[0]}] is missing ({each[gone[0]]!r}): every sample needs a "
                 f"label; {len(gone)} of {labels.size} labels are missing"
             )
+    check_dates(labels)
     if labels.ndim == 1 and labels.dtype == object:
         sets = [label for label in labels if isinstance(label, set | frozenset | list)]
         if sets:

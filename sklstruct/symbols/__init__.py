@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         items,
         known_labels,
         label_ids,
+        share_right,
     )
     from ._strings import Strings
     from ._strings_fast import StringTable

@@ -96,7 +96,19 @@ def label_array(values: Any) -> np.ndarray:
 
 def plain(symbol: Any) -> Any:
     """A symbol as Python writes it: 7 and not np.int64(7)."""
-    return symbol.item() if isinstance(symbol, np.generic) else symbol
+    if not isinstance(symbol, np.generic):
+        return symbol
+    value = symbol.item()
+    # Python has no dates finer than microseconds; they would be numbers.
+    finer = isinstance(symbol, np.datetime64 | np.timedelta64) and type(value) is int
+    return symbol if finer else value
+
+
+def plain_items(array: np.ndarray) -> list:
+    """The entries of an array as Python writes them; see `plain`."""
+    if array.dtype.kind in "mM" and array.ndim == 1:
+        return [plain(value) for value in array]
+    return array.tolist()
 
 
 def sliding_base(windows: np.ndarray) -> np.ndarray | None:
@@ -133,7 +145,7 @@ def learn_symbols(
     flat = _flat(values)
     if flat.dtype.kind == "O":
         return _learn_objects(flat.tolist(), padding, name)
-    _check_kind(flat)
+    _check_kind(flat, dates=name != "X")
     symbols = _unique(flat)
     if padding is not None:
         if flat.dtype.kind == "f" and is_nan(padding):
@@ -154,8 +166,9 @@ def _flat(values):
     return np.ascontiguousarray(values).ravel() if base is None else base
 
 
-def _check_kind(flat):
-    if flat.dtype.kind not in "biufSU":
+def _check_kind(flat, dates=True):
+    """TypeError for values that are not symbols; dates: whether dates may be."""
+    if flat.dtype.kind not in ("biufSUmM" if dates else "biufSU"):
         raise TypeError(
             f"symbols of dtype {flat.dtype} are not supported: the argument must be "
             "an array of strings, numbers or booleans"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import INT32_MAX, as_floats, check_length
-from ._encoding import is_missing
+from ._encoding import is_missing, plain, plain_items
 
 
 def check_sequences(X: Any, name: str = "X", of: list | None = None) -> list:
@@ -79,6 +79,18 @@ def check_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray:
     return weight
 
 
+def share_right(
+    right: Iterable[float], size: Iterable[float], weight: np.ndarray
+) -> float:
+    """Weighted share of the labels of sequences that are right; NaN of no label.
+
+    right, size: numbers of the labels of each sequence that are right, and of all.
+    """
+    right, size = (np.fromiter(each, np.float64, weight.size) for each in (right, size))
+    total = weight @ size
+    return float(weight @ right / total) if total else np.nan
+
+
 def items(sequence: Any) -> list:
     """A sequence as a list of Python's values.
 
@@ -87,9 +99,9 @@ def items(sequence: Any) -> list:
     if hasattr(sequence, "to_pylist"):
         return sequence.to_pylist()
     if isinstance(sequence, np.ndarray):
-        return sequence.tolist()
-    # Not `plain`: a call for each item shows in the seconds of a fit.
-    return [v.item() if isinstance(v, np.generic) else v for v in sequence]
+        return plain_items(sequence)
+    # No call of `plain` for other values: it would show in the seconds of a fit.
+    return [plain(v) if isinstance(v, np.generic) else v for v in sequence]
 
 
 def label_ids(y: list[list], classes: np.ndarray) -> list[np.ndarray]:

@@ -33,7 +33,7 @@ def as_scalar(label: Any) -> Any:
 
 def as_labels(labels: Any) -> NDArray:
     """1-D array of labels, all strings or all numbers; ValueError for other labels."""
-    if isinstance(labels, np.ndarray) and labels.dtype.kind in "biufUS":
+    if isinstance(labels, np.ndarray) and labels.dtype.kind in "biufUSmM":
         array = labels
     else:
         items = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
@@ -48,11 +48,11 @@ def as_labels(labels: Any) -> NDArray:
                 f"{odd!r}"
             )
         array = np.asarray(items)
-        if array.dtype.kind not in "biufUS" or array.ndim != 1:
+        if array.dtype.kind not in "biufUSmM" or array.ndim != 1:
             raise ValueError(f"labels must be strings or numbers, got {listed(items)}")
     if array.ndim != 1:
         raise ValueError(f"labels must be 1-D, got shape {array.shape}")
-    if array.dtype.kind == "f" and np.isnan(array).any():
+    if array.dtype.kind in "fmM" and np.isnan(array).any():
         raise ValueError("labels must not be missing, got nan")
     return array
 

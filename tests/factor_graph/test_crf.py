@@ -443,6 +443,30 @@ def test_labels_of_other_types():
         assert model.score(X, y) == 1.0
 
 
+@pytest.mark.parametrize(
+    "model", [ConditionalRandomField(), SampleRankClassifier(random_state=0)]
+)
+def test_score_weighs_instances(model):
+    """As HighOrderHMM.score: a weight of 2 is the instance twice, 0 is as if absent."""
+    X = [[["a"], ["b"], ["a"]], [["b"]], [["a"], ["b"]]]
+    y = [["x", "y", "y"], ["x"], ["x", "y"]]
+    graphs = [chain_graph(["x", "y"], np.ones((len(row), 1))) for row in y]
+    for given in X, graphs:
+        fitted = clone(model).fit(given, y)
+        twice = fitted.score([given[i] for i in (0, 2, 2)], [y[i] for i in (0, 2, 2)])
+        assert fitted.score(given, y, [1, 0, 2]) == twice
+        assert fitted.score(given, y, sample_weight=np.ones(3)) == fitted.score(
+            given, y
+        )
+        for wrong, message in (
+            ([1, 1], "sample_weight must have 3 entries"),
+            ([1, -1, 1], "sample_weight must hold finite numbers"),
+            ([0, 0, 0], "sample_weight is 0 for every sequence"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                fitted.score(given, y, wrong)
+
+
 def test_score_counts_labels_that_fit_did_not_see_as_wrong():
     X = [[["a"], ["b"]]]
     model = ConditionalRandomField(c2=0.1).fit(X, [["s", "t"]])

@@ -5,6 +5,7 @@ import io
 import itertools
 import pickle
 from collections import Counter
+from enum import Enum
 
 import numpy as np
 import pytest
@@ -540,6 +541,13 @@ def test_parameters_of_parts_are_checked_before_work():
     model = LanguageModel(NotToBeFitted())
     with pytest.raises(InvalidParameterError, match="'error_rate' parameter"):
         NoisyChannelDecoder(model, EditDistanceChannel(-1)).fit(TEXT)
+
+
+def test_labels_without_an_order():
+    Tag = Enum("Tag", ["noun", "verb"])
+    model = HighOrderHMM(2).fit([["a", "b"]], [[Tag.verb, Tag.noun]])
+    assert model.predict([["a", "b"]]) == [[Tag.verb, Tag.noun]]
+    assert model.classes_.tolist() == [Tag.noun, Tag.verb]
 
 
 def test_a_frozen_emission_of_other_labels_is_refused():
