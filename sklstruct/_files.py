@@ -55,6 +55,7 @@ _REFUSED_SUFFIXES = frozenset(
 _MAGIC_SIZE = 6  # of the longest
 # First bytes of a file that git-lfs has not fetched, and what messages say of the file.
 LFS_POINTER = b"version https://git-lfs"
+_LFS_LINE = 42  # bytes of the first line
 WHAT_POINTER = "a pointer of git-lfs, not the file itself; run git lfs pull"
 # A full disk, a quota, a limit of the process, a disk that fails.
 _NO_ROOM = {
@@ -283,8 +284,10 @@ def check_writable(path: Any, *, name: str) -> None:
         ) from exc
 
 
-def check_path(path_or_file: Any, name: str) -> str:
-    """A path as a string; ValueError for anything else."""
+def check_path(
+    path_or_file: Any, name: str, what: str = "a path or a binary file"
+) -> str:
+    """A path as a string; ValueError for anything else. what: for the message."""
     if isinstance(path_or_file, (str, os.PathLike)):
         path = os.fspath(path_or_file)
         if isinstance(path, str):
@@ -294,7 +297,7 @@ def check_path(path_or_file: Any, name: str) -> str:
                     f"{name}={path!r} cannot be the name of a file ({why})"
                 )
             return path
-    raise ValueError(f"{name} must be a path or a binary file, got {path_or_file!r}")
+    raise ValueError(f"{name} must be {what}, got {path_or_file!r}")
 
 
 @contextmanager
@@ -565,7 +568,8 @@ def open_read(
     Raises
     ------
     ValueError
-        If `path_or_file` is neither a path nor a file object, or is open as text.
+        If `path_or_file` is neither a path nor a file object, is open as text, or is a
+        pointer of git-lfs.
     OSError
         If it cannot be read; it names the file.
     """
@@ -581,6 +585,14 @@ def open_read(
 def _unpacked(file: Any, label: str) -> io.BufferedReader:
     given = _PeekableReader(file, label)
     head = given.peek(_MAGIC_SIZE)
+    # A pipe may wait for an answer to the bytes that it has.
+    if given.seekable() and LFS_POINTER.startswith(head) and head:
+        head = given.peek(_LFS_LINE)
+        if head.startswith(LFS_POINTER):
+            line = head.decode("utf-8", "replace")
+            raise ValueError(
+                f"{label or 'the data'}: {WHAT_POINTER}; it begins with {line!r}"
+            )
     for compression in COMPRESSIONS:
         if head.startswith(compression.magics):
             packed = _codec(compression, given, "rb", label)

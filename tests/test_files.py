@@ -6,10 +6,12 @@ import gzip
 import io
 import lzma
 import os
+import re
 import signal
 import stat
 import subprocess
 import sys
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 
@@ -17,8 +19,14 @@ import numpy as np
 import pytest
 from _cases import all_pairs
 
-from sklstruct import _files
+from sklstruct import LanguageModel, _files
+from sklstruct._cli import main
 from sklstruct._files import DamagedData, check_writable, open_read, open_write
+from sklstruct.compat import kenlm
+from sklstruct.compat.fasttext import load_model
+from sklstruct.datasets import load_sparse_labels, read_conll, save_sparse_labels
+from sklstruct.symbols import TextFile
+from sklstruct.text import TextClassifier
 
 DATA = np.random.default_rng(0).integers(0, 64, 300_000).astype(np.uint8).tobytes()
 UNPACK = {"": bytes, ".gz": gzip.decompress, ".bz2": bz2.decompress}
@@ -265,6 +273,53 @@ def test_neither_path_nor_file(value):
     for use in (put, get):
         with pytest.raises(ValueError, match="path_or_file must be a path or a binary"):
             use(value)
+
+
+@pytest.mark.parametrize("value", [None, 7, ["list"]])
+def test_parameters_that_are_no_paths_are_named(value):
+    doors = [
+        ("path must be a path", load_model),
+        ("path must be a path", kenlm.Model),
+        ("path must be a path or a binary file", LanguageModel.load),
+        ("paths must be one path or more", load_sparse_labels),
+    ]
+    if value is not None:  # None is the folder of the system
+        doors.append(("folder must be a path", lambda v: TextFile("text", folder=v)))
+    for message, function in doors:
+        with pytest.raises(ValueError, match=f"^{message}, got "):
+            function(value)
+    with pytest.raises(ValueError, match="^path must be a path or a binary"):
+        save_sparse_labels(value, [[1.0]], [[1]])
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n"
+
+
+def test_a_pointer_of_git_lfs_is_not_the_file(tmp_path, capsys):
+    """By every reader: a pointer is text, which readers of text would take."""
+    path = tmp_path / "text.txt"
+    path.write_bytes(POINTER)
+    message = "text.txt: a pointer of git-lfs.* run git lfs pull; it begins with 'versi"
+    for read in (
+        get,
+        partial(read_conll, columns=("form", "pos")),
+        load_sparse_labels,
+        TextClassifier.load,
+        load_model,
+        lambda path: list(TextFile(path)),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read(path)
+    with pytest.raises(ValueError, match="^data: a pointer of git-lfs"):
+        get(io.BytesIO(POINTER))
+    model = str(tmp_path / "model")
+    TextClassifier("letters").fit(["ab", "cd"] * 5, [0, 1] * 5).reduce().save(model)
+    with suppress(SystemExit):
+        assert main(["classify", "predict", model, str(path)]) == 1
+    assert re.search(message, capsys.readouterr().err)
+    for text in POINTER[:21], b"version 7\n", POINTER[1:]:
+        path.write_bytes(text)
+        assert get(path) == text
 
 
 def test_reader_that_gives_no_bytes():

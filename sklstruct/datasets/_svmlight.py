@@ -15,7 +15,7 @@ from sklearn.utils import check_array
 
 from .._checks import INT32_MAX, as_indicator, check_count, check_samples, check_sparse
 from .._compat import _align_api_if_sparse
-from .._files import DamagedData, open_read, open_write
+from .._files import DamagedData, check_path, open_read, open_write
 
 # Indices of columns are of 32 bits.
 _MOST_COLUMNS = 1 << 31
@@ -97,7 +97,8 @@ def load_sparse_labels(
     for name, given in {"n_features": n_features, "n_labels": n_labels}.items():
         if given is not None and check_count(name, given, 1) > _MOST_COLUMNS:
             raise ValueError(f"{name} must be at most 2^31, got {given}")
-    read = [_read(os.fspath(path), dtype) for path in paths]
+    names = [check_path(path, "paths", "one path or more") for path in paths]
+    read = [_read(name, dtype) for name in names]
     found = 1 + max((int(X.indices.max()) for X, *_ in read if X.nnz), default=0)
     said = [sizes[1:] for *_, sizes in read if sizes is not None]
     if n_features is None:
@@ -174,7 +175,7 @@ def save_sparse_labels(
     X, Y = X.copy(), as_indicator(Y, "Y")
     X.sum_duplicates()
     X.eliminate_zeros()
-    with open_write(path) as file:
+    with open_write(path, name="path") as file:
         file.write(f"{X.shape[0]} {X.shape[1]} {Y.shape[1]}\n".encode())
         for i in range(X.shape[0]):
             at = slice(X.indptr[i], X.indptr[i + 1])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from sklearn.utils.validation import check_is_fitted
 
 from .. import exchange
+from .._files import check_path
 from ..backoff import BackoffModel
 from ..backoff._model import check_model
 from ..symbols import Labels, need_symbols, object_array
@@ -146,6 +147,8 @@ class FilesMixin:
         --------
         save : The reverse.
         """
+        if not hasattr(path, "read"):
+            check_path(path, "path")
         model = exchange.read(path, format=format, **options)
         oov = out_of_vocabulary
         return cls.from_backoff(model, out_of_vocabulary=oov, analyzer=analyzer)

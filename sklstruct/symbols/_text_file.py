@@ -25,6 +25,7 @@ from .._files import (
     LFS_POINTER,
     WHAT_POINTER,
     DamagedData,
+    check_path,
     open_read,
     raise_if_full,
 )
@@ -161,7 +162,7 @@ class TextFile:
                 f"{memory!r}; None is half of what the machine has"
             )
         self.memory = memory
-        self.folder = None if folder is None else os.fspath(folder)
+        self.folder = None if folder is None else check_path(folder, "folder", "a path")
         if self.folder is not None and not os.path.isdir(self.folder):
             raise NotADirectoryError(
                 errno.ENOTDIR, "folder is not an existing folder", self.folder
