@@ -293,6 +293,17 @@ def weight_keyword(estimator: Any) -> str | None:
     return prefix + name if has_fit_parameter(last, name) else None
 
 
+def need_weights(estimator: Any) -> str:
+    """Name under which `fit` takes weights of samples; ValueError if it takes none."""
+    keyword = weight_keyword(estimator)
+    if keyword is None:
+        raise ValueError(
+            f"sample_weight was given, but {type(estimator).__name__}.fit does not "
+            "take it"
+        )
+    return keyword
+
+
 def is_frozen(estimator: Any) -> bool:
     """Whether `fit` leaves a classifier as it is, also inside of other estimators."""
     from sklearn.frozen import FrozenEstimator

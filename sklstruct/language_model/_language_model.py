@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._checkpoint import Checkpoint, refuse_in_batches
-from .._checks import require_method, validate_parts, weight_keyword
+from .._checks import need_weights, require_method, validate_parts
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,
@@ -338,12 +338,7 @@ class LanguageModel(
 
         if X_val is not None and not isinstance(estimator, ModelClassifier):
             refuse_held_out(estimator)
-        keyword = None if sample_weight is None else weight_keyword(estimator)
-        if sample_weight is not None and keyword is None:
-            raise ValueError(
-                f"sample_weight was given, but {type(estimator).__name__}.fit does not "
-                "take it"
-            )
+        keyword = None if sample_weight is None else need_weights(estimator)
         encoder, tokens, weight, held_out = encode(self, X, sample_weight, X_val)
         labels = encoder.labels
         # A word without class is not a target, and ends the history of words after it.

@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import has_fit_parameter
 
+from .._checks import need_weights
 from .._compat import BaseEstimator
 from .._likelihood import innermost, last_step, reads_history
 from .._parallel import ThreadMap
@@ -193,12 +193,7 @@ class EstimatorSubModel(SubModel):
             estimator.set_params(classes=outcomes)
         keywords = {}
         if samples.own_weight is not None:
-            if not has_fit_parameter(estimator, "sample_weight"):
-                raise ValueError(
-                    "sample_weight was given, but "
-                    f"{type(estimator).__name__}.fit does not take it"
-                )
-            keywords["sample_weight"] = samples.weight
+            keywords[need_weights(estimator)] = samples.weight
         estimator.fit(samples.contexts, samples.outcome, **keywords)
         return ClassifierModel(estimator, outcomes)
 

@@ -21,6 +21,15 @@ pytest.importorskip(
 )
 from sklearn.feature_extraction.tests.test_text import *  # noqa: F403
 
+# pytest 10 refuses iterators of cases, which some versions of scikit-learn pass.
+for marked in [one for one in globals().values() if hasattr(one, "pytestmark")]:
+    marked.pytestmark = [
+        pytest.mark.parametrize(mark.args[0], list(mark.args[1]), **mark.kwargs).mark
+        if mark.name == "parametrize"
+        else mark
+        for mark in marked.pytestmark
+    ]
+
 DEFAULTS = CountVectorizer()
 THEIRS = CountVectorizer._count_vocab
 STRIP = {
