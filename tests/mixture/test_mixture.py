@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import CategoricalNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
@@ -769,3 +770,12 @@ def test_equal_trees_are_walked_once_and_others_alone():
             steps.append(log_prob)
     np.testing.assert_allclose(steps, want, rtol=0, atol=1e-14)
     assert list(mixed.predictor.kernel.first) == [0, 0, 2]
+
+
+@pytest.mark.filterwarnings("ignore:.*counts of counts")
+def test_weights_that_a_model_does_not_take(data):
+    X, y = data
+    mixture = MixtureLM([("a", KneserNeyLM()), ("b", KNeighborsClassifier())])
+    match = r"^sample_weight was given, but KNeighborsClassifier\.fit does not take it$"
+    with pytest.raises(ValueError, match=match):
+        mixture.fit(X, y, sample_weight=np.full(len(y), 2.0))
