@@ -33,6 +33,7 @@ from .._compat import (
     _fit_context,
     _safe_indexing,
     available_if,
+    check_weights,
 )
 from .._likelihood import TopKMixin
 from ..hierarchical import HierarchicalClassifier
@@ -271,7 +272,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
             y = check_labels(strings_as_objects(y))
             check_classification_targets(y)
         check_samples(len(texts), y.shape[0] if hasattr(y, "shape") else len(y))
-        weight = _check_sample_weight(sample_weight, np.empty(len(texts)))
+        weight = check_weights(sample_weight, np.empty(len(texts)))
         if not weight.all():
             kept = np.flatnonzero(weight)
             texts, y = texts[kept], _safe_indexing(y, kept)

@@ -622,6 +622,15 @@ def test_texts_of_arrow_are_those_of_lists(features, monkeypatch):
         model.predict(pa.array(["a", None]))
 
 
+@pytest.mark.parametrize("estimator", [None, LogisticRegression()])
+@pytest.mark.parametrize("features", ["auto", "letters"])
+def test_weights_that_are_negative(features, estimator):
+    """Also if the estimator would take them, as the n-grams and priors do not."""
+    model = TextClassifier(features, estimator=estimator, min_df=1)
+    with pytest.raises(ValueError, match="^Negative values in data .*sample_weight"):
+        model.fit(["ab", "cd"] * 30, [0, 1] * 30, sample_weight=[1, 1, -1] * 20)
+
+
 @pytest.mark.parametrize("form", ["labels", "lists", "matrix"])
 def test_a_text_of_weight_zero_is_as_if_absent(form):
     y = {"labels": np.array(LABELS), "lists": NAMES}.get(form)
