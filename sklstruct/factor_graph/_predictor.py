@@ -16,6 +16,7 @@ from ..symbols import (
     check_pairs,
     check_weights,
     is_missing,
+    items,
     share_right,
 )
 from ._graph import FactorGraph, as_labels
@@ -346,7 +347,7 @@ def as_instances(X: Any) -> list:
     if isinstance(X, FactorGraph):
         raise ValueError("X must be a list of FactorGraph; wrap a single one in a list")
     try:
-        instances = list(X)
+        instances = items(X) if hasattr(X, "to_pylist") else list(X)
     except TypeError as exc:
         raise ValueError(
             "X must be a list of FactorGraph or of sequences of observations, got "
@@ -360,7 +361,7 @@ def as_instances(X: Any) -> list:
 def as_label_rows(y: Any) -> list:
     """y as a list."""
     try:
-        return list(y)
+        return items(y) if hasattr(y, "to_pylist") else list(y)
     except TypeError as exc:
         raise ValueError(
             f"y must be a list with the labels of each instance, got {y!r:.60}"

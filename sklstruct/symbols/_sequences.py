@@ -31,7 +31,7 @@ def check_sequences(X: Any, name: str = "X", of: list | None = None) -> list:
         if of is not None and i < len(of) and is_unknown(sequence):
             sequences[i] = [None] * len(of[i])
             continue
-        if hasattr(sequence, "to_pylist"):
+        if hasattr(sequence, "to_pylist") or hasattr(sequence, "as_py"):
             sequences[i] = items(sequence)
             continue
         if isinstance(sequence, Set | Mapping):
@@ -98,6 +98,8 @@ def items(sequence: Any) -> list:
     """
     if hasattr(sequence, "to_pylist"):
         return sequence.to_pylist()
+    if hasattr(sequence, "as_py"):  # an entry of Arrow's lists
+        return sequence.as_py()
     if isinstance(sequence, np.ndarray):
         return plain_items(sequence)
     # No call of `plain` for other values: it would show in the seconds of a fit.

@@ -467,6 +467,24 @@ def test_score_weighs_instances(model):
                 fitted.score(given, y, wrong)
 
 
+@pytest.mark.parametrize(
+    "model", [ConditionalRandomField(), SampleRankClassifier(random_state=0)]
+)
+def test_sequences_of_arrow(model):
+    pa = pytest.importorskip("pyarrow")
+    X = [[["a", "c"], ["b"], ["a"]], [["b"]]]
+    for y in ([["x", "y", "x"], ["y"]], [[3, 1, 3], [1]]):
+        plain = clone(model).fit(X, y)
+        for form in (pa.array, lambda rows: pa.chunked_array([rows[:1], rows[1:]])):
+            of_arrow = clone(model).fit(form(X), form(y))
+            assert of_arrow.predict(form(X)) == plain.predict(X) == y
+            assert of_arrow.classes_.tolist() == plain.classes_.tolist()
+            np.testing.assert_array_equal(of_arrow.coef_, plain.coef_)
+            assert of_arrow.score(X, form(y)) == 1.0
+        entries = clone(model).fit(X, list(pa.array(y)))
+        np.testing.assert_array_equal(entries.coef_, plain.coef_)
+
+
 def test_score_counts_labels_that_fit_did_not_see_as_wrong():
     X = [[["a"], ["b"]]]
     model = ConditionalRandomField(c2=0.1).fit(X, [["s", "t"]])
