@@ -13,6 +13,7 @@ from sklstruct._checks import check_rows, check_sparse, check_squares
 from sklstruct.factor_graph import ConditionalRandomField, SampleRankClassifier
 from sklstruct.hmm import HighOrderHMM
 from sklstruct.linear import LinearClassifier, StructuredLogisticRegression
+from sklstruct.mixture import FactoredLM
 from sklstruct.text import TextClassifier
 
 FORMATS = ["csr", "csc", "coo", "bsr", "lil", "dia", "dok"]
@@ -218,6 +219,14 @@ def test_dates_of_numpy_are_classes(model):
             numbers = np.searchsorted(model.classes_, y)
             expected = np.log(model.predict_proba(X))[np.arange(12), numbers]
             np.testing.assert_allclose(log_proba, expected, rtol=1e-12)
+
+
+def test_dates_are_not_words_of_contexts():
+    X = samples_of(KneserNeyLM())
+    with pytest.raises(TypeError, match="one has numbers and the other dates"):
+        FactoredLM().fit(X, DAYS)
+    with pytest.raises(TypeError, match=r"symbols of dtype datetime64.* not supported"):
+        KneserNeyLM().fit(DAYS[:, None], DAYS)
 
 
 @pytest.mark.parametrize("model", CLASSIFIERS)

@@ -164,13 +164,13 @@ def _unite(symbols, windows, classes, target):
     """(symbols, windows, target) with the same ids for contexts and targets."""
     if np.array_equal(symbols, classes):
         return symbols, windows, target
-    kinds = {
-        "S" if a.dtype.kind in "OSU" else "n" for a in (symbols, classes) if a.size
-    }
+    names = {**dict.fromkeys("OSU", "strings"), **dict.fromkeys("mM", "dates")}
+    kinds = {names.get(a.dtype.kind, "numbers") for a in (symbols, classes) if a.size}
     if len(kinds) > 1:
+        one, other = sorted(kinds, reverse=True)
         raise TypeError(
             "y: with a negative offset the targets are words of X, but X and y differ: "
-            "one has strings and the other numbers"
+            f"one has {one} and the other {other}"
         )
     union = learn_symbols(np.concatenate([symbols, classes]))
     of_symbol = np.append(np.searchsorted(union, symbols), -1).astype(np.int32)
