@@ -13,6 +13,8 @@ from ._strings_fast import StringTable, decode_strings
 
 Packed = tuple[np.ndarray, np.ndarray]
 
+DATES = np.datetime64, np.timedelta64
+
 # Symbols that are looked up at a time.
 _IN_CACHE = 1 << 16
 
@@ -100,7 +102,7 @@ def plain(symbol: Any) -> Any:
         return symbol
     value = symbol.item()
     # Python has no dates finer than microseconds; they would be numbers.
-    finer = isinstance(symbol, np.datetime64 | np.timedelta64) and type(value) is int
+    finer = type(value) is int and isinstance(symbol, DATES)
     return symbol if finer else value
 
 

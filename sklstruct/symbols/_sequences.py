@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import INT32_MAX, as_floats, check_length
-from ._encoding import is_missing, plain, plain_items
+from ._encoding import DATES, is_missing, plain, plain_items
 
 
 def check_sequences(X: Any, name: str = "X", of: list | None = None) -> list:
@@ -102,8 +102,14 @@ def items(sequence: Any) -> list:
         return sequence.as_py()
     if isinstance(sequence, np.ndarray):
         return plain_items(sequence)
-    # No call of `plain` for other values: it would show in the seconds of a fit.
-    return [plain(v) if isinstance(v, np.generic) else v for v in sequence]
+    values = list(sequence)
+    # A call of `plain` for each value would show in the seconds of a fit.
+    kinds = [k for k in set(map(type, values)) if issubclass(k, np.generic)]
+    if not kinds:
+        return values
+    if any(issubclass(k, DATES) for k in kinds):
+        return list(map(plain, values))
+    return [v.item() if isinstance(v, np.generic) else v for v in values]
 
 
 def label_ids(y: list[list], classes: np.ndarray) -> list[np.ndarray]:
