@@ -240,6 +240,9 @@ def test_dates_as_objects_are_refused(model):
             model.fit(X, y)
     if plain:
         return
+    several = "several columns must hold 0 and 1|should be a 1d array"
+    with pytest.raises(ValueError, match=several):
+        model.fit(X, np.column_stack([DAYS, DAYS]))
     for unit in "D", "ns":
         y = DAYS.astype(f"M8[{unit}]")
         y[3] = "NaT"

@@ -187,7 +187,7 @@ def check_labels(y: Any) -> NDArray:
                 "of them with sklearn.preprocessing.MultiLabelBinarizer"
             )
     kind = labels.dtype.kind
-    unfit = kind in "OUS" or labels.dtype == np.float16  # for sparse matrices
+    unfit = kind in "OUSmM" or labels.dtype == np.float16  # for sparse matrices
     if labels.ndim == 2 and labels.shape[1] > 1 and unfit:
         raise ValueError(
             f"y of several columns must hold 0 and 1, and has dtype {labels.dtype}: "
