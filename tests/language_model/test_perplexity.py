@@ -135,7 +135,7 @@ def test_tokenizer_and_marks(lm):
     np.testing.assert_array_equal(found[0], found[1])
 
 
-def test_batches_streams_processes_and_columns(lm, path, monkeypatch):
+def test_batches_streams_and_columns(lm, path, monkeypatch):
     pandas = pytest.importorskip("pandas")
     expected = PerplexityTransformer(path).fit().transform(DOCUMENTS)
     monkeypatch.setattr(_perplexity, "_BATCH", 2)
@@ -145,8 +145,6 @@ def test_batches_streams_processes_and_columns(lm, path, monkeypatch):
     forms += [np.array(DOCUMENTS), np.array(DOCUMENTS, dtype=object)[:, None]]
     for X in forms:
         np.testing.assert_array_equal(step.transform(X), expected)
-    many = PerplexityTransformer(path, n_jobs=2).fit().transform(DOCUMENTS)
-    np.testing.assert_array_equal(many, expected)
     missing = step.transform([None, float("nan"), "the"])
     np.testing.assert_array_equal(np.isnan(missing[:, 1]), [True, True, False])
     assert step.transform([]).shape == (0, 4)
@@ -154,6 +152,14 @@ def test_batches_streams_processes_and_columns(lm, path, monkeypatch):
     out = columns.set_output(transform="pandas").fit_transform(frame)
     assert list(out) == [f"ppl__{name}" for name in step.get_feature_names_out()]
     np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.processes
+def test_processes(path, monkeypatch):
+    expected = PerplexityTransformer(path).fit().transform(DOCUMENTS)
+    monkeypatch.setattr(_perplexity, "_BATCH", 2)
+    many = PerplexityTransformer(path, n_jobs=2).fit().transform(DOCUMENTS)
+    np.testing.assert_array_equal(many, expected)
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
