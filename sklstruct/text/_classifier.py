@@ -167,8 +167,9 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
     With ``threshold="f1"``, at least 1000 texts with a label, 50 texts per label on
     average, at most 1000 labels and a `taxonomy` without labels as inner nodes, a
     second linear classifier learns each label from the answers for all labels [1]_, of
-    three further fits for texts that they had not learned. Probabilities are the mean
-    of those of ``estimator_`` and of the second classifier.
+    three further fits for texts that they had not learned, with the trees of
+    ``estimator_``. Probabilities are the mean of those of ``estimator_`` and of the
+    second classifier.
 
     References
     ----------

@@ -87,7 +87,12 @@ def second_stage(
     estimator: the first classifier, fitted to all rows. Y: the indicator of the labels.
     """
     n = weight.size
-    rough = clone(estimator).set_params(estimator__tol=_ROUGH, threshold=0.5)
+    rough = clone(estimator).set_params(
+        # to build the trees takes as long as to fit the nodes
+        taxonomy=tuple(estimator.taxonomies_),
+        estimator__tol=_ROUGH,
+        threshold=0.5,
+    )
     fold, parts = rng.permutation(n) % _FOLDS, []
     seed = rng.randint(INT32_MAX)
     last = LinearClassifier(

@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from sklstruct import LinearClassifier
 from sklstruct.hierarchical._score_model import ScoreModel
+from sklstruct.taxonomy import CutSplit
 from sklstruct.text import TextClassifier, _second
 from sklstruct.text._scores import Reduced
 
@@ -150,3 +151,20 @@ def test_scores_of_sure_answers_are_the_log_odds_of_the_mean():
             for a, b in ((np.log(-np.expm1(first)), odds), (first, -odds))
         )
         np.testing.assert_allclose(found, np.log(yes / no), rtol=1e-6)
+
+
+def test_the_trees_of_the_first_classifier_serve_the_folds(monkeypatch):
+    """Also if no text that a fold leaves has some label."""
+    rare = np.zeros((len(TEXTS), 1), dtype=int)
+    rare[np.flatnonzero(Y.any(axis=1))[0]] = 1
+    built = []
+
+    class Counted(CutSplit):
+        def build(self, X, y, sample_weight=None):
+            built.append(len(set(y)))
+            return super().build(X, y, sample_weight)
+
+    monkeypatch.setattr(_second, "_FEWEST_EACH", 1)
+    model = fitted(y=np.hstack([Y, rare]), taxonomy=Counted())
+    assert model.second_ is not None and built == [6]
+    assert micro_f1(model.predict(NEW)[:, :5], TRUE) > 0.9
