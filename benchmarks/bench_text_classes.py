@@ -10,14 +10,15 @@ part, on which nothing is chosen. A seventh of the other texts is the validation
 ``clinc150``: sets of few texts are learned from the training part alone.
 
 default: `TextClassifier` without a parameter, but that tags have ``threshold="f1"``.
-saved: the default, written with 8 bits and read again. small: the same for languages,
-without n-grams of fewer than six texts, and without weights of at most 7 % of the
-largest weight of their class or node; both numbers were chosen on the validation parts.
-LinearSVC is scikit-learn's over the n-grams of the default. fastText has the settings
-that were best on the validation parts, by the results of bench_fasttext_settings. For
-tags fastText has the loss "ova", and the threshold of the largest F1 on the validation
-part. Texts per second are from a list of strings to the most probable class and its
-probability.
+words: the same with ``features="words"``, of the sets where the default also has
+n-grams of words. saved: the default, written with 8 bits and read again. small: the
+same for languages, without n-grams of fewer than six texts, and without weights of at
+most 7 % of the largest weight of their class or node; both numbers were chosen on the
+validation parts. LinearSVC is scikit-learn's over the n-grams of the default. fastText
+has the settings that were best on the validation parts, by the results of
+bench_fasttext_settings. For tags fastText has the loss "ova", and the threshold of the
+largest F1 on the validation part. Texts per second are from a list of strings to the
+most probable class and its probability.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ FEW = "clinc150/1500", "sections/2000"
 # The figures of each setting of fastText on the validation parts.
 SETTINGS = Path(__file__).parents[1] / "docs/benchmarks/results/fasttext_settings.json"
 SMALL = "udhr20", "udhr40", "udhr100"
+# Sets whose default has words beside letters.
+WORDS = "clinc150", "sections", "tags"
 # Languages of fewer paragraphs, sections of fewer training texts, and tags of fewer
 # texts, are left out. (All texts of the section "tasks" are of one source, which is in
 # the test part.)
@@ -55,6 +58,8 @@ def cases():
     made = []
     for name in SETS:
         made.append({"set": name, "model": "default"})
+        if name in WORDS:
+            made.append({"set": name, "model": "words"})
         if name != "tags":
             made.append({"set": name, "model": "saved"})
         if name in SMALL:
@@ -197,8 +202,9 @@ def run(case):
         return figures | run_fasttext(case, train, valid, every, test)
     if case["model"] == "LinearSVC":
         return figures | run_svc(case["set"], every, test)
+    features = "words" if case["model"] == "words" else "auto"
     if case["set"] == "tags":
-        model = TextClassifier(threshold="f1", random_state=0)
+        model = TextClassifier(features, threshold="f1", random_state=0)
         fit = timed(model.fit, *every, repeats=1).cpu
         best = model.predict_proba(test[0]).argmax(axis=1)
         names = model.classes_
@@ -206,10 +212,10 @@ def run(case):
         figures["n_classes"] = names.size
         return figures | tag_figures(names, best, found, test[1]) | {"fit": fit}
     small = case["model"] == "small"
-    options = {"features": "letters", "min_df": 6} if small else {}
+    options = {"features": "letters", "min_df": 6} if small else {"features": features}
     model = TextClassifier(**options, random_state=0)
     fitted = timed(model.fit, *every, repeats=1)
-    if case["model"] != "default":
+    if small or case["model"] == "saved":
         model = model.reduce(weight_threshold=0.07 if small else 0.02)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.sktext"
