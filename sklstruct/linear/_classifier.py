@@ -114,7 +114,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
     ----------
     loss : {"squared_hinge", "log_loss", "ovr_log_loss", "auto"}
         The loss, "squared_hinge" by default. Use squared_hinge for text whose classes
-        are nearly separable, and log_loss for noisy labels (the next word). "auto" fits
+        are nearly separable, and log_loss for dense X and noisy labels. "auto" fits
         squared_hinge with C and log_loss (ovr_log_loss with several labels) with 10 C
         to a part of the classes, and of the samples if there are more than 15 000. The
         second loss is chosen if its log-loss on the fold is smaller by .01 nats per

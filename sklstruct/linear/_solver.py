@@ -161,17 +161,14 @@ class Descent:
         self.held, self.settings, self.m = node.held, settings, m
         self.solver = "dual"
         M, n, local = lanes_of(m), node.targets.n_samples, node.local
-        loss, two = settings.loss, node.n_rows == 1
-        if two and loss == "log_loss":
+        loss = settings.loss
+        if node.n_rows == 1 and loss == "log_loss":
             loss = "ovr_log_loss"
-        self._lane_ptr, self._lane = node.targets.lanes(first, m)
-        self._cost, self._two = cost, two
         self._task = kernels.DescentProblem(
             local.rows,
             q,
-            self._lane_ptr,
-            self._lane,
-            self._cost,
+            *node.targets.lanes(first, m),
+            cost,
             kernels.LOSS_CODES[loss],
             settings.constant,
         )
@@ -273,19 +270,6 @@ class Descent:
     def strip(self, features: Features) -> FittedStrip:
         """The weights; `features` are those of the node."""
         return FittedStrip(self.W, self.m)
-
-    def n_wrong(self) -> int:
-        """Samples on the wrong side of an own outcome, by the squared hinge.
-
-        Its dual variable is 2 C max(0, 1 - s z), above 2 C where the score z has the
-        wrong sign.
-        """
-        if self._two:
-            size = np.abs(self.dual[:, 0])
-            return int(np.count_nonzero(size > 2 * self._cost))
-        sample = np.repeat(np.arange(self._lane_ptr.size - 1), np.diff(self._lane_ptr))
-        size = np.abs(self.dual[sample, self._lane])
-        return int(np.count_nonzero(size > 2 * self._cost[sample]))
 
 
 class Relay:

@@ -6,10 +6,9 @@ labels the classes are independent problems, and a part of these problems is tri
 there are many samples, a part of them is tried, too. If all of a problem is tried, the
 descents of both losses are halted, and that of the chosen loss is continued to the fit.
 
-The logistic loss has the smaller log-loss where labels are not certain: where equal
-samples have different ones. Then the squared hinge cannot have all of its training
-samples on the right side. If it has, with one label per sample, the logistic loss is
-not fitted at all.
+The training samples do not tell which loss is better. With more columns than samples
+the squared hinge has all of them on the right side; the logistic loss is then better
+for dense columns, and often worse for text.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 
 from .._parallel import ThreadMap
 from ._calibration import both_outcomes, evidence, fit_answers, fit_scale, fold_size
-from ._solver import Descent, DescentSettings, Fit, NodeSolver, peak_bytes
+from ._solver import DescentSettings, Fit, NodeSolver, peak_bytes
 
 # Least number of outcomes that are tried, and the number of fold samples that they
 # should have. Of noisy labels a smaller part looks more certain than the whole.
@@ -40,10 +39,6 @@ _MANY, _LEARNED = 15_000, 5_000
 # of the squared hinge would favour the logistic loss.
 _ROUGH = 10.0
 _ROUGHEST = 0.1
-
-# The multinomial loss is not tried if this part of the training samples, or less, is on
-# the wrong side of its own class by the squared hinge.
-_CERTAIN = 0.001
 
 # Margins by which the logistic loss must win: nats per sample, and the part of the
 # log-loss for each logistic loss. The descent of the multinomial loss takes up to one
@@ -119,12 +114,6 @@ class PausedDescents(NamedTuple):
     def fold_scores(self) -> NDArray:
         return np.hstack([d.fold_scores() for block in self.blocks for d in block])
 
-    @property
-    def n_wrong(self) -> int:
-        """Of the squared hinge."""
-        every = (d for block in self.blocks for d in block)
-        return sum(d.n_wrong() for d in every if isinstance(d, Descent))
-
 
 class Choice(NamedTuple):
     """The loss that was chosen, its C, and its descents if they can be continued."""
@@ -154,25 +143,22 @@ def choose_loss(
     kept = len(parts) == 1 and parts[0] is nodes[0]
 
     def tried(candidate):
-        """The scores of the folds, the number of wrong samples, what is paused."""
+        """The scores of the folds, and what is paused."""
         settings = settings_of(*candidate)
 
         def run(k):
             paused = PausedDescents.of(parts[k], settings, int(seeds[k]))
-            return paused.fold_scores, paused.n_wrong, paused if kept else None
+            return paused.fold_scores, paused if kept else None
 
-        scores, wrong, paused = zip(*parallel(run, range(len(parts))))
-        return scores, sum(wrong), paused[0]
+        scores, paused = zip(*parallel(run, range(len(parts))))
+        return scores, paused[0]
 
-    scores, n_wrong, paused = tried(hinge)
-    n_samples = sum(part.targets.n_samples for part in parts)
-    if not several and n_wrong <= _CERTAIN * n_samples:
-        return Choice(*hinge, paused)
+    scores, paused = tried(hinge)
     least = fold_log_loss(parts, scores, "squared_hinge")
     most = min(least * (1 - _RELATIVE_MARGIN[second]), least - _LEAST_MARGIN)
     if most <= 0:  # no log-loss is below 0
         return Choice(*hinge, paused)
-    scores, _, then = tried(other)
+    scores, then = tried(other)
     better = fold_log_loss(parts, scores, second) < most
     return Choice(*other, then) if better else Choice(*hinge, paused)
 

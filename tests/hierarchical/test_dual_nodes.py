@@ -492,7 +492,6 @@ def test_the_scale_of_few_samples_stays_near_one(weight):
 def test_trial_that_is_the_whole_fit(best, monkeypatch):
     """With few classes loss="auto" continues the trial of the chosen loss."""
     X, y = text(n=900, n_classes=9)
-    monkeypatch.setattr(_trial, "_CERTAIN", -1.0)
     monkeypatch.setattr(
         _trial, "fold_log_loss", lambda parts, scores, loss: 1.0 + (loss != best)
     )
@@ -590,7 +589,6 @@ def test_auto(monkeypatch, data):
         return seen[loss]
 
     monkeypatch.setattr(_trial, "fold_log_loss", spy)
-    monkeypatch.setattr(_trial, "_CERTAIN", -1.0)  # the samples are separable
     for best in ("squared_hinge", "log_loss"):
         handicap = dict.fromkeys(("squared_hinge", "log_loss"), 2.0) | {best: 1.0}
         model = HierarchicalClassifier(ONE_LEVEL, estimator=dual("auto"))
