@@ -22,6 +22,7 @@ import numpy as np
 
 from .._checks import as_numbers, check_count
 from ..context_tree import Pairs
+from ..context_tree._links import drop_newest, newest_symbols
 from ..symbols import need_symbols
 from ._counted import Counted
 from ._model import BackoffModel, check_model
@@ -365,22 +366,36 @@ def log_marginals(model: BackoffModel) -> np.ndarray:
     opening = 0.0
     if labels.start is not None and labels.end is not None:
         opening = float(model.log_prob[labels.end_id])
+
+    def read(state, total, symbol):
+        """Add the probability of a symbol after each state to the totals."""
+        target = class_of_symbol[symbol]
+        known = target >= 0
+        total[known] += model.target(state[known], target[known])
+        if labels.start is not None:
+            total[symbol == labels.start_id] += opening
+
+    link, newest = drop_newest(tree), newest_symbols(tree)
     for k in range(1, tree.n_levels):
         here = tree.level(k)
-        node = np.arange(here.start, here.stop, dtype=np.int32)
-        state = np.zeros(node.size, dtype=np.int32)
-        total = np.zeros(node.size)
-        for _ in range(k):
-            # The oldest symbol of a context is that of its node; then its parent's.
-            symbol = tree.symbol[node]
-            target = class_of_symbol[symbol]
-            known = target >= 0
-            total[known] += model.target(state[known], target[known])
-            if labels.start is not None:
-                total[symbol == labels.start_id] += opening
-            state = model.follow(state, symbol)
-            node = tree.parent[node]
-        out[here.start : here.stop] = total
+        # "h y" has the probability of h, and that of y after it.
+        state = link[here].copy()
+        # In a tree of windows h or one of its beginnings may not be a node. Then all
+        # symbols of "h y" are read.
+        lost = np.flatnonzero((state < 0) | (link[state] < 0))
+        link[here.start + lost] = -1
+        total = out[state]
+        if lost.size:
+            node = (here.start + lost).astype(np.int32)
+            at, so_far = np.zeros(node.size, dtype=np.int32), np.zeros(node.size)
+            for _ in range(k - 1):
+                # The oldest symbol of a context is that of its node; then its parent's.
+                symbol = tree.symbol[node]
+                read(at, so_far, symbol)
+                at, node = model.follow(at, symbol), tree.parent[node]
+            state[lost], total[lost] = at, so_far
+        read(state, total, newest[here])
+        out[here] = total
     return out
 
 
