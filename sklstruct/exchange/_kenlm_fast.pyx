@@ -111,13 +111,20 @@ cdef uint32_t sorted_id(
     return 0
 
 
+cdef inline bint has_nul(const uint8_t* text, int64_t size) noexcept nogil:
+    return memchr(text, 0, size) != NULL
+
+
 cdef inline uint32_t word_id(
-    const tables_t* t, const uint8_t* text, int64_t size
+    const tables_t* t, const uint8_t* text, int64_t size, bint with_nul
 ) noexcept nogil:
-    cdef const uint8_t* at = <const uint8_t*>memchr(text, 0, size)
+    """The id of a word, 0 for unknown words; with_nul: whether it can have a NUL."""
+    cdef const uint8_t* at = NULL
     cdef uint64_t h
-    if at != NULL:  # a string of C ends here
-        size = at - text
+    if with_nul:
+        at = <const uint8_t*>memchr(text, 0, size)
+        if at != NULL:  # a string of C ends here
+            size = at - text
     h = murmur(text, size)
     if h == 0:
         return 0
@@ -280,7 +287,8 @@ cdef inline score_t step(
 
 
 cdef inline bint is_blank(uint8_t byte) noexcept nogil:
-    return byte == 32 or 9 <= byte <= 13
+    # Almost all bytes are above 32: one comparison.
+    return byte <= 32 and (byte == 32 or 9 <= byte <= 13)
 
 
 cdef inline bint next_word(
@@ -306,11 +314,12 @@ cdef float score_text(
     cdef int32_t now = 0
     cdef float total = 0
     cdef int64_t i, j = 0
+    cdef bint with_nul = has_nul(text, size)
+    cdef uint32_t word
     state[0] = start[0]
     while next_word(text, size, &i, &j):
-        total += step(
-            t, &state[now], word_id(t, text + i, j - i), &state[1 - now]
-        ).log_prob
+        word = word_id(t, text + i, j - i, with_nul)
+        total += step(t, &state[now], word, &state[1 - now]).log_prob
         now = 1 - now
     if eos:
         total += step(t, &state[now], end, &state[1 - now]).log_prob
@@ -449,7 +458,7 @@ cdef class Tables:
     def id_of(self, bytes word not None):
         """The id of a word, 0 for unknown ones."""
         return word_id(
-            &self.t, <const uint8_t*>PyBytes_AsString(word), PyBytes_Size(word)
+            &self.t, <const uint8_t*>PyBytes_AsString(word), PyBytes_Size(word), True
         )
 
     def write_start(self, State state not None):
@@ -468,9 +477,8 @@ cdef class Tables:
         cdef Py_ssize_t size
         cdef const char* text = PyUnicode_AsUTF8AndSize(word, &size)
         cdef state_t new
-        cdef score_t out = step(
-            &self.t, &a.it, word_id(&self.t, <const uint8_t*>text, size), &new
-        )
+        cdef uint32_t id = word_id(&self.t, <const uint8_t*>text, size, True)
+        cdef score_t out = step(&self.t, &a.it, id, &new)
         cdef int32_t k
         b.it.length = new.length
         for k in range(new.length):
@@ -511,13 +519,13 @@ cdef class Tables:
         cdef state_t[2] state
         cdef int now = 0
         cdef score_t one
+        cdef bint with_nul = has_nul(data, size)
+        cdef uint32_t word
         cdef list out = []
         state[0] = self.begin(bos)
         while next_word(data, size, &i, &j):
-            one = step(
-                &self.t, &state[now], word_id(&self.t, data + i, j - i),
-                &state[1 - now],
-            )
+            word = word_id(&self.t, data + i, j - i, with_nul)
+            one = step(&self.t, &state[now], word, &state[1 - now])
             out.append((checked(one.log_prob), one.length, bool(one.unknown)))
             now = 1 - now
         if eos:
