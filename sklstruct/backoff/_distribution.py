@@ -39,7 +39,10 @@ from ._words_fast import ArrayModel
 def take(contexts: Any, rows: Any) -> Any:
     """Some rows of contexts."""
     if isinstance(contexts, tuple):
-        return tuple(take(part, rows) for part in contexts)
+        # Equal readers give several models the same contexts.
+        parts = {id(part): part for part in contexts}
+        taken = {key: take(part, rows) for key, part in parts.items()}
+        return tuple(taken[id(part)] for part in contexts)
     return contexts.iloc[rows] if hasattr(contexts, "iloc") else contexts[rows]
 
 

@@ -301,7 +301,7 @@ cdef class Mixture(Composed):
 
 def first_alike(models, k):
     """The first model that finds the same node of each context as model k."""
-    trees = [j for j in range(k + 1) if isinstance(models[j], Backoff)]
+    trees = [j for j in range(k) if isinstance(models[j], Backoff)]
     return next((j for j in trees if models[j].finds_as(models[k])), k)
 
 
