@@ -3,7 +3,7 @@
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int64_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 import numpy as np
@@ -142,8 +142,12 @@ cdef class Model:
 
     cdef double* made(self, char* place, bint proba) except NULL nogil:
         """The row of a context, in memory that the caller frees."""
-        cdef double* row = <double*> room_for(self.n_classes, sizeof(double))
+        # All of it is written: it need not be zeros.
+        cdef double* row = <double*> malloc(max(self.n_classes, 1) * sizeof(double))
         cdef int failed = 1
+        if row == NULL:
+            with gil:
+                raise MemoryError
         try:
             failed = self.proba(place, row) if proba else self.row(place, row)
         finally:
