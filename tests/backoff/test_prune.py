@@ -13,7 +13,7 @@ from _oracles import following_text, make_model, random_corpus
 from sklstruct import StructuredLogLinearLM
 from sklstruct.backoff import BackoffModel, Counted, prune, renormalize
 from sklstruct.backoff._estimator import count_samples
-from sklstruct.backoff._prune import counts_beside
+from sklstruct.backoff._prune import counts_beside, log_marginals
 from sklstruct.context_tree import Pairs
 from sklstruct.exchange import read, write
 from sklstruct.language_model import LanguageModel
@@ -495,3 +495,17 @@ def test_prune_to_refuses():
         prune(model)
     with pytest.raises(ValueError, match="give one"):
         prune(model, 1e-3, to=50)
+
+
+def test_contexts_whose_beginnings_are_no_contexts_are_read_symbol_by_symbol():
+    rng = np.random.RandomState(0)
+    X, y = rng.randint(6, size=(60, 3)), rng.randint(6, size=60)
+    model = KneserNeyLM().fit(X, y).backoff_model_
+    assert not model.has_states
+    expected = np.zeros(model.n_nodes)
+    for n, context in enumerate(model.tree.contexts(np.arange(model.n_nodes))):
+        state = np.zeros(1, dtype=np.int32)
+        for symbol in context[context >= 0][:, None].astype(np.int32):
+            expected[n] += model.target(state, model.labels.class_of_symbol[symbol])[0]
+            state = model.follow(state, symbol)
+    np.testing.assert_array_equal(log_marginals(model), expected)
