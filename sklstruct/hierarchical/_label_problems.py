@@ -29,7 +29,7 @@ def outcome_starts(taxonomy: Taxonomy) -> list[tuple[int, NDArray]]:
     found = []
     for v, (a, b) in enumerate(pairwise(taxonomy.child_ptr.tolist())):
         if a < b:
-            found.append((v, np.append(start[a:b], stop[v])))
+            found.append((v, np.concatenate([start[a:b], stop[v : v + 1]])))
         elif stop[v] - start[v] >= 2:
             found.append((v, np.arange(start[v], stop[v] + 1)))
     return found

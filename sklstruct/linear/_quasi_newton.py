@@ -65,9 +65,11 @@ def moments(
 
 def metric_pays(n: int, d: int, n_rows: int) -> bool:
     """Whether the metric's set-up is cheap beside the solve (module docstring)."""
+    if n_rows == 1 or n < 4 * d:
+        return False
     setup = (n + 800 + d) * float(d) ** 2 + 2e6
     iteration = n * (d * (2.0 * n_rows + 25) + 130 * n_rows)
-    return n_rows > 1 and n >= 4 * d and setup <= 5 * iteration
+    return setup <= 5 * iteration
 
 
 class NodeProblems:
@@ -193,19 +195,17 @@ class NodeProblems:
 
         None, three times, if they take too long or are not finite.
         """
-        rows = slice(self.first[v], self.last[v])
+        rows, r = slice(self.first[v], self.last[v]), int(self.n_rows[v])
         weight = self.weight[rows]
         nothing = None, None, None
-        if sp.issparse(self.X) or not metric_pays(
-            weight.size, self.X.shape[1], self.n_rows[v]
-        ):
+        if is_sparse(self.X) or not metric_pays(weight.size, self.X.shape[1], r):
             return nothing
         moment, mean = moments(self.sorted[rows], weight, constant > 0)
         if constant > 0:
             # eliminating an intercept of curvature 1 / r and its penalty takes out a
             # part of the mean
             lam = 1 / (C * weight.sum())
-            part = 1 / (1 + self.n_rows[v] * lam / constant**2)
+            part = 1 / (1 + r * lam / constant**2)
             with np.errstate(over="ignore", invalid="ignore"):
                 moment += (1 - part) * np.outer(mean, mean)
             mean *= part
@@ -253,13 +253,15 @@ class NodeProblems:
             w -= np.repeat(w.reshape(-1, r).mean(axis=1), r)
         n_iter = status = 0
         if p:
-            size = (2 * kernels.MEMORY + 3) * p + p // r + (hi - lo + 2) * r
-            room = np.empty(size), np.empty(2 * (hi - lo) * r + p, dtype=X.dtype)
+            n = weight.size
+            size = (2 * kernels.MEMORY + 3) * p + p // r + (n + 2) * r
+            room = np.empty(size), np.empty(2 * n * r + p, dtype=X.dtype)
             n_iter, status = kernels.minimise(
                 data, index, indptr, bound, weight, w, zero, C, constant, tol, max_iter,
                 *metric, *room, stop,
             )  # fmt: skip
-        coef[lanes] = 0
+        if index is not None:
+            coef[lanes] = 0
         coef[lanes, columns] = w[: d * r].reshape(d, r).T
         intercept[lanes][:n_free] = unit * w[d * r :]
         return n_iter, status

@@ -238,16 +238,19 @@ cdef double precondition(
 
 
 cdef void scores(
-    Node* node, cython.floating* X, double* w, cython.floating* cast,
+    Node* node, cython.floating* X, double* w, bint empty, cython.floating* cast,
     cython.floating* Z,
 ) noexcept nogil:
-    """Z (n, r) = X W + b. `cast` (size,): room for W in the type of X."""
+    """Z (n, r) = X W + b, W = 0 if `empty`. `cast` (size,): room for W."""
     cdef Py_ssize_t i = 0, k, n = node.n, r = node.r, d = node.d, step
     cdef int64_t a
     cdef cython.floating* z
     for k in range(node.size):
         cast[k] = <cython.floating>w[k]
-    if node.indptr == NULL:
+    if empty:
+        for i in range(n * r):
+            Z[i] = 0
+    elif node.indptr == NULL:
         while i < n:
             step = slice_of(i, n, d * r)
             if r == 1:
@@ -328,11 +331,12 @@ cdef double evaluate(
     """Mean loss at the scores Z + t D, its derivative in t, and the residuals R."""
     cdef Py_ssize_t i, k, j, r = node.r
     cdef const int64_t* bound = node.bound
-    cdef double loss = 0, rise = 0, z, top, total, s, e, residual
+    cdef double loss = 0, rise = 0, z, top, total, s, e, residual, sign
     cdef double* zi
     cdef cython.floating* di
     cdef cython.floating* ri
     for k in range(node.m):
+        sign = 2 * k - 1  # of two outcomes the score is that of the second
         for i in range(bound[k], bound[k + 1]):
             s = node.weight[i] * node.scale
             zi = Z + i * r
@@ -343,10 +347,10 @@ cdef double evaluate(
                 return loss
             if r == 1:
                 # loss log(1 + exp(-z)) of the margin z; residual = d loss / d score
-                z = zi[0] + t * di[0] if k else -zi[0] - t * di[0]
+                z = sign * (zi[0] + t * di[0])
                 e = exp(-fabs(z))
                 loss += s * (log1p(e) - min(z, 0.0))
-                residual = (1 - 2 * k) * s * (e if z > 0 else 1.0) / (1 + e)
+                residual = -sign * s * (e if z > 0 else 1.0) / (1 + e)
                 ri[0] = <cython.floating>residual
                 rise += residual * di[0]
             elif r < NARROW:
@@ -393,31 +397,40 @@ cdef void bound_curvatures(
 
     bound[d] is that of the intercepts, if there are.
     """
-    cdef Py_ssize_t i, j, d = node.d
+    cdef Py_ssize_t i, j, d = node.d, next
     cdef int64_t a
-    cdef double s, x
+    cdef double s, t, x, y
     for j in range(d):
         bound[j] = node.lam
     if node.p > node.size:
         bound[d] = node.unit * node.unit / 4 + node.lam * node.rho
-    for i in range(node.n):
-        s = node.weight[i] * node.scale / 4
-        if over(node.watch, d):
-            return
-        if node.indptr == NULL:
+    if node.indptr == NULL:
+        for i in range(0, node.n, 2):  # of two samples: reads and writes bound once
+            next = min(i + 1, node.n - 1)
+            s = node.weight[i] * node.scale / 4
+            t = node.weight[next] * node.scale / 4 if next > i else 0.0
+            if over(node.watch, 2 * d):
+                return
             for j in range(d):
-                x = X[i * d + j]
-                bound[j] += s * x * x
-        else:
+                x, y = X[i * d + j], X[next * d + j]
+                bound[j] = bound[j] + s * x * x + t * y * y
+    else:
+        for i in range(node.n):
+            s = node.weight[i] * node.scale / 4
+            if over(node.watch, d):
+                return
             for a in range(node.indptr[i], node.indptr[i + 1]):
                 x = X[a]
                 bound[node.index[a]] += s * x * x
 
 
 cdef double promise(
-    Py_ssize_t n, Py_ssize_t r, const double* g, const double* bound,
+    Py_ssize_t n, Py_ssize_t r, const double* g, const double* bound, double enough,
 ) noexcept nogil:
-    """Largest decrease (nats) that a weight of the n first features promises."""
+    """Largest decrease (nats) that a weight of the n first features promises.
+
+    Or the first one above `enough`: most iterations need not look at all weights.
+    """
     cdef Py_ssize_t j, k
     cdef double top, most = 0
     for j in range(n):
@@ -425,19 +438,24 @@ cdef double promise(
         for k in range(r):
             top = max(top, fabs(g[j * r + k]))
         most = max(most, top / (2 * bound[j]) * top)
+        if most > enough:
+            break
     return most
 
 
 cdef double begin(
-    Node* node, cython.floating* X, double* w, double* Z, double* row,
+    Node* node, cython.floating* X, double* w, bint empty, double* Z, double* row,
     cython.floating* D, double* ww, double* g,
 ) noexcept nogil:
-    """The objective at w, and the scores Z, the squared norm ww, the gradient g."""
+    """The objective at w, and the scores Z, the squared norm ww, the gradient g.
+
+    empty: all weights are 0, so that the scores are the intercepts.
+    """
     cdef Py_ssize_t i
     cdef double f, slope
     cdef cython.floating* R = D + node.n * node.r
     cdef cython.floating* cast = R + node.n * node.r
-    scores(node, X, w, cast, D)
+    scores(node, X, w, empty, cast, D)
     for i in range(node.n * node.r):
         Z[i] = D[i]
     ww[0] = inner(node, w, w)
@@ -455,7 +473,7 @@ cdef int descend(
     zero: W = 0 with its intercepts, to which `tol` refers; NULL: w is this.
     """
     cdef Py_ssize_t n = node.n, r = node.r, p = node.p
-    cdef double first, most
+    cdef double limit, most
     cdef double* g = work
     cdef double* step = g + p
     cdef double* bound = step + p
@@ -476,22 +494,21 @@ cdef int descend(
     cdef bint fresh, restarted = False
 
     bound_curvatures(node, X, bound)
-    f = begin(node, X, w if zero == NULL else zero, Z, row, D, &ww, g)
-    first = promise(node.d, r, g, bound)
+    f = begin(node, X, w if zero == NULL else zero, True, Z, row, D, &ww, g)
+    limit = tol * tol * max(promise(node.d, r, g, bound, INFINITY), LEAST)
     if zero != NULL:
-        f = begin(node, X, w, Z, row, D, &ww, g)
+        f = begin(node, X, w, False, Z, row, D, &ww, g)
     if node.basis != NULL:
         mean_curvatures(node, R, share)
     for it in range(max_iter + 1):
         n_iter[0] = it
         if over(node.watch, 0):
             return 4
-        most = promise(p // r, r, g, bound)
         gg = dot(<int>p, g, g)
         if not (isfinite(f) and isfinite(gg)):
             return 2
         # rounding leaves something where X says nothing
-        if most <= tol * tol * max(first, LEAST):
+        if promise(p // r, r, g, bound, limit) <= limit:
             if node.basis == NULL:
                 return 0
             memcpy(step, g, p * sizeof(double))
@@ -531,7 +548,7 @@ cdef int descend(
             for i in range(p):
                 step[i] = -g[i] / (bound[i // r] * (node.d + 1))
             slope_old = dot(<int>p, step, g)
-        scores(node, X, step, cast, D)
+        scores(node, X, step, False, cast, D)
         wd = inner(node, w, step)
         dd = inner(node, step, step)
         # weak Wolfe by bisection; the trial steps need no product with X
@@ -562,7 +579,7 @@ cdef int descend(
                     node.basis = NULL
                 oldest, f = pairs, f_old
                 continue
-            return 3 if most > STALLED else 0
+            return 3 if promise(p // r, r, g, bound, STALLED) > STALLED else 0
         for i in range(n * r):
             Z[i] += t * D[i]
         ww += t * (2 * wd + t * dd)
@@ -588,9 +605,10 @@ cdef int descend(
         # scikit-learn's limit for its own solvers: 64 ulp of the objective
         if f_old - f <= 64 * 2.220446049250313e-16 * max(fabs(f_old), fabs(f), 1.0):
             # the pairs may be spoilt by rounding: once from the gradient, then stop
-            if restarted or promise(p // r, r, g, bound) <= STALLED:
+            most = promise(p // r, r, g, bound, STALLED)
+            if restarted or most <= STALLED:
                 n_iter[0] = it + 1
-                return 3 if promise(p // r, r, g, bound) > STALLED else 0
+                return 3 if most > STALLED else 0
             restarted, oldest, node.basis = True, pairs, NULL
     return 1
 
