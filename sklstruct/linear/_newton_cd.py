@@ -42,10 +42,11 @@ import itertools
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk, ssyrk
 
-from .._parallel import row_blocks
+from .._parallel import row_blocks, rows_per_block
 from . import _newton_cd_fast as kernels
 from ._feature_bounds import GroupTerm
 from ._feature_problem import FeatureProblem, Optimum, PathSolver, Report
@@ -378,17 +379,43 @@ def block_curvatures(
     X = problem.part(columns)
     out = X.power(2).T @ T.T
     for lo, hi in itertools.pairwise(starts):
+        if hi - lo == 1:
+            continue
         A = X[:, lo:hi]
         at, value = np.repeat(np.arange(hi - lo), np.diff(A.indptr)), A.data
-        for t, h in zip(T, out[lo:hi].T) if hi - lo > 1 else ():
-            A.data = value * np.sqrt(t[A.indices] / (h[at] + 1e-300))
-            if min(A.shape) > _LARGEST_BLOCK:
+        if min(A.shape) > _LARGEST_BLOCK:
+            for t, h in zip(T, out[lo:hi].T):
+                A.data = value * np.sqrt(t[A.indices] / (h[at] + 1e-300))
                 B = abs(A)  # no eigenvalue is above the largest sum of a row
                 h *= (B.T @ (B @ np.ones(B.shape[1]))).max()
-                continue
-            B = A.T @ A if hi - lo <= problem.n_samples else A @ A.T
-            h *= np.linalg.eigvalsh(B.toarray())[-1] * (1 + 1e-10)
+            continue
+        place = sp.csc_matrix((np.arange(at.size), A.indices, A.indptr), A.shape)
+        left, right = place.T, place.tocsr()
+        if hi - lo > problem.n_samples:
+            left, right = right, left
+        size = left.shape[0]
+        for lanes in row_blocks(len(T), rows_per_block(2 * at.size + size**2)):
+            t, h = T[lanes], out[lo:hi, lanes].T
+            scaled = value * np.sqrt(t[:, A.indices] / (h[:, at] + 1e-300))
+            B = _stacked(left, scaled, True) @ _stacked(right, scaled, False)
+            B = B.toarray().reshape(len(t), size, size)
+            h *= np.linalg.eigvalsh(B)[:, -1:] * (1 + 1e-10)
     return out
+
+
+def _stacked(place: sp.csr_matrix, values: NDArray, diagonal: bool) -> sp.csr_matrix:
+    """One matrix for each row of `values`, below each other, or on the diagonal.
+
+    place: their pattern, with the position in `values` of each entry.
+    """
+    n, (height, width) = len(values), place.shape
+    lane = np.arange(n)[:, None]
+    indices = place.indices + width * diagonal * lane
+    ends = (place.indptr[1:] + place.nnz * lane).ravel()
+    return sp.csr_matrix(
+        (values[:, place.data].ravel(), indices.ravel(), np.append(0, ends)),
+        (n * height, n * width if diagonal else width),
+    )
 
 
 def descend(model: QuadraticModel) -> int:

@@ -378,8 +378,12 @@ class _Tree:
         return sum(self._norm(row, self._parents, self._weights) for row in W)
 
     def prox(self, W, kappa):
-        strength = kappa * self._weights
-        return np.array([self._prox(row, self._parents, strength) for row in W])
+        # one forest, with a copy of the tree for each row
+        n_rows, d = W.shape
+        above = self._parents + d * np.arange(n_rows)[:, None]
+        parents = np.where(self._parents < 0, -1, above).ravel()
+        strength = np.tile(kappa * self._weights, n_rows)
+        return self._prox(W.ravel(), parents, strength).reshape(W.shape)
 
 
 def ngram_parents(vectorizer: Any, drop: Literal["first", "last"] = "last") -> NDArray:
