@@ -546,7 +546,8 @@ cdef class Posterior:
                 work.items[n_done] = <int32_t>v
                 n_done += 1
                 self.compare(work, t, v)
-        self.largest_left(work)
+        if n_trees > 1:
+            self.largest_left(work)
         # first the most probable classes of each tree: the others then rarely qualify
         for favourites in range(n_trees > 1, -1, -1):
             for j in range(n_done):
@@ -606,21 +607,22 @@ cdef class Posterior:
         """
         cdef Py_ssize_t n_trees = self.terminal.shape[0], t, j, v, found = -1
         cdef double* mass = &work.rest[0]
+        cdef const int32_t* touched = &work.touched[0]
+        cdef const int8_t* state = &work.state[0]
+        cdef const double* mass_of = &work.mass[0]
         cdef double largest = -INFINITY
         for t in range(n_trees):
             mass[t] = -INFINITY
         t = 0
         for j in range(work.n_touched):
-            v = work.touched[j]
-            if work.state[v] == COMPARED:
-                continue
-            if work.mass[v] > largest:
-                largest, found = work.mass[v], v
+            v = touched[j]
             if n_trees > 1:
                 t = self.tree_of(t, v)
-                mass[t] = work.mass[v] if work.mass[v] > mass[t] else mass[t]
+            if mass_of[v] > mass[t] and state[v] != COMPARED:
+                mass[t] = mass_of[v]
+                if mass[t] > largest:
+                    largest, found = mass[t], v
         if n_trees == 1:
-            mass[0] = largest
             return found
         for t in range(n_trees):
             mass[t] = exp(mass[t])
