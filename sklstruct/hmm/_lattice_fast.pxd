@@ -1,6 +1,6 @@
 from libc.math cimport exp, log1p, INFINITY
 
-from ._automaton_fast cimport Arcs, arcs_t
+from ._automaton_fast cimport Arcs, arcs_t, find_arc
 
 
 cdef class Workspace:
@@ -56,7 +56,6 @@ cdef struct step_t:
     int* root_state
 
 
-cdef int find_held(step_t* w, int node, int level) noexcept nogil
 cdef void plant(
     step_t* w, const int* node, const double* score, int n_states, int mode
 ) noexcept nogil
@@ -75,3 +74,30 @@ cdef inline double add_log(double a, double b) noexcept nogil:
     if b == -INFINITY:
         return a
     return a + log1p(exp(b - a))
+
+
+cdef inline int find_held(step_t* w, int node, int level) noexcept nogil:
+    """List the candidates that a context stores; their number."""
+    cdef const arcs_t* t = w.t
+    cdef long long a, first = t.arc_ptr[node], last = t.arc_ptr[node + 1]
+    cdef int* held = &w.held[<long long>level * w.stride]
+    cdef long long* held_arc = &w.held_arc[<long long>level * w.stride]
+    cdef const int* slot = w.slot
+    cdef const int* arc_class = t.arc_class
+    cdef int n = 0, k
+    if last - first <= 8 * w.n_candidates:
+        for a in range(first, last):
+            k = slot[arc_class[a]]
+            if k >= 0:
+                held[n] = k
+                held_arc[n] = a
+                n += 1
+    else:
+        for k in range(w.n_candidates):
+            a = find_arc(t, node, w.candidate[k])
+            if a >= 0:
+                held[n] = k
+                held_arc[n] = a
+                n += 1
+    w.n_held[level] = n
+    return n

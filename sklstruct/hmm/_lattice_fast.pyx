@@ -22,7 +22,7 @@ of K for each context that stores a candidate (MAX: for the few that are not ski
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport exp, log, INFINITY
 
-from ._automaton_fast cimport Arcs, arcs_t, find_arc
+from ._automaton_fast cimport Arcs, arcs_t
 
 cpdef enum:
     MAX = 0
@@ -79,31 +79,6 @@ cdef inline void emit(step_t* w, int k, long long arc, double mass) noexcept nog
             w.out_score[at] = score
     else:
         w.out_score[at] = add_log(w.out_score[at], score)
-
-
-cdef int find_held(step_t* w, int node, int level) noexcept nogil:
-    """List the candidates that a context stores; their number."""
-    cdef const arcs_t* t = w.t
-    cdef long long a, first = t.arc_ptr[node], last = t.arc_ptr[node + 1]
-    cdef int* held = &w.held[<long long>level * w.stride]
-    cdef long long* held_arc = &w.held_arc[<long long>level * w.stride]
-    cdef int n = 0, k
-    if last - first <= 8 * w.n_candidates:
-        for a in range(first, last):
-            k = w.slot[t.arc_class[a]]
-            if k >= 0:
-                held[n] = k
-                held_arc[n] = a
-                n += 1
-    else:
-        for k in range(w.n_candidates):
-            a = find_arc(t, node, w.candidate[k])
-            if a >= 0:
-                held[n] = k
-                held_arc[n] = a
-                n += 1
-    w.n_held[level] = n
-    return n
 
 
 cdef void punch(step_t* w, int level) noexcept nogil:
