@@ -175,19 +175,24 @@ class _Members(NamedTuple):
 
     @classmethod
     def of(cls, groups: Iterable[ArrayLike], n: int) -> _Members:
-        parts = []
-        for g, members in enumerate(groups):
-            members = np.sort(as_ids(f"groups[{g}]", members, 1))
-            if not members.size:
-                raise ValueError(f"groups[{g}] is empty: give at least one entry of v")
-            check_ids(f"groups[{g}]", members, 0, n, "place in v")
-            if (members[1:] == members[:-1]).any():
-                raise ValueError(f"groups[{g}] holds an entry twice")
-            parts.append(members)
-        ptr = np.zeros(len(parts) + 1, dtype=np.int64)
-        np.cumsum([part.size for part in parts], out=ptr[1:])
-        empty = [np.empty(0, dtype=np.int32)]
-        return cls(ptr, np.concatenate(parts or empty))
+        parts = [as_ids(f"groups[{g}]", part, 1) for g, part in enumerate(groups)]
+        size = np.array([part.size for part in parts], dtype=np.int64)
+        group = np.repeat(np.arange(size.size), size)
+        entry = np.concatenate(parts or [np.empty(0, dtype=np.int32)])
+        # All groups together: a check of each would take longer than the operator.
+        empty = np.flatnonzero(size == 0)
+        if empty.size:
+            raise ValueError(
+                f"groups[{empty[0]}] is empty: give at least one entry of v"
+            )
+        if entry.size and not 0 <= entry.min() <= entry.max() < n:
+            for g, part in enumerate(parts):
+                check_ids(f"groups[{g}]", part, 0, n, "place in v")
+        entry = entry[np.lexsort((entry, group))]
+        twice = (entry[1:] == entry[:-1]) & (group[1:] == group[:-1])
+        if twice.any():
+            raise ValueError(f"groups[{group[twice.argmax()]}] holds an entry twice")
+        return cls(np.append(0, np.cumsum(size)), entry)
 
     @property
     def n_groups(self) -> int:
