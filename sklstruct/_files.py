@@ -585,14 +585,13 @@ def open_read(
 def _unpacked(file: Any, label: str) -> io.BufferedReader:
     given = _PeekableReader(file, label)
     head = given.peek(_MAGIC_SIZE)
-    # A pipe may wait for an answer to the bytes that it has.
-    if given.seekable() and LFS_POINTER.startswith(head) and head:
+    # A pipe may wait for an answer to the bytes that it has. The readers of models, who
+    # name data without a label by the format, find a pointer themselves.
+    if label and given.seekable() and LFS_POINTER.startswith(head) and head:
         head = given.peek(_LFS_LINE)
         if head.startswith(LFS_POINTER):
             line = head.decode("utf-8", "replace")
-            raise ValueError(
-                f"{label or 'the data'}: {WHAT_POINTER}; it begins with {line!r}"
-            )
+            raise ValueError(f"{label}: {WHAT_POINTER}; it begins with {line!r}")
     for compression in COMPRESSIONS:
         if head.startswith(compression.magics):
             packed = _codec(compression, given, "rb", label)
