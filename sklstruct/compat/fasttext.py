@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from .._files import check_path
+from .._files import path_as_peers_take
 from .._warnings import warn
 from ..text import FastTextFile, TextClassifier, is_fasttext, read_labelled
 from ._fasttext_words import WordVectors, check_line, words_of
@@ -388,8 +388,7 @@ def load_model(path: str | os.PathLike) -> _FastText:
     ValueError
         If the file is damaged or is not a model; the message names the place.
     """
-    path = os.fsdecode(path) if isinstance(path, bytes) else path
-    path = check_path(path, "path", "a path")
+    path = path_as_peers_take(path, "path")
     if is_fasttext(path):
         return _FastText(path)
     try:

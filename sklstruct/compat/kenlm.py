@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._files import check_path
+from .._files import path_as_peers_take
 from ..backoff import BackoffModel, without_zero_weights
 from ..exchange import read
 from ..exchange._kenlm import probing_image
@@ -142,8 +142,7 @@ class Model(Tables):
     ) -> None:
         if config is not None and not isinstance(config, Config):
             raise TypeError(f"config must be a Config, got {type(config).__name__}")
-        path = os.fsdecode(path) if isinstance(path, bytes) else path
-        name = os.path.abspath(check_path(path, "path", "a path"))
+        name = os.path.abspath(path_as_peers_take(path, "path"))
         try:
             image = _load(name)
         except (OSError, ValueError) as exc:
