@@ -497,15 +497,17 @@ def test_prune_to_refuses():
         prune(model, 1e-3, to=50)
 
 
-def test_contexts_whose_beginnings_are_no_contexts_are_read_symbol_by_symbol():
-    rng = np.random.RandomState(0)
-    X, y = rng.randint(6, size=(60, 3)), rng.randint(6, size=60)
+@pytest.mark.parametrize("seed, n, width, n_symbols", [(1, 30, 6, 4), (0, 60, 3, 6)])
+def test_contexts_whose_beginnings_are_no_contexts(seed, n, width, n_symbols):
+    """All symbols are read; in the first tree some begin with such a context."""
+    rng = np.random.RandomState(seed)
+    X, y = rng.randint(n_symbols, size=(n, width)), rng.randint(n_symbols, size=n)
     model = KneserNeyLM().fit(X, y).backoff_model_
     assert not model.has_states
     expected = np.zeros(model.n_nodes)
-    for n, context in enumerate(model.tree.contexts(np.arange(model.n_nodes))):
+    for k, context in enumerate(model.tree.contexts(np.arange(model.n_nodes))):
         state = np.zeros(1, dtype=np.int32)
         for symbol in context[context >= 0][:, None].astype(np.int32):
-            expected[n] += model.target(state, model.labels.class_of_symbol[symbol])[0]
+            expected[k] += model.target(state, model.labels.class_of_symbol[symbol])[0]
             state = model.follow(state, symbol)
     np.testing.assert_array_equal(log_marginals(model), expected)
