@@ -73,8 +73,9 @@ _MEMORY, _LARGEST = 6, 1e4
 # Rounds without a smaller objective or gap, after which rounding allows nothing more.
 _IDLE = 3
 
-# Largest group whose matrix of products is decomposed.
-_LARGEST_BLOCK = 500
+# Largest group whose matrix of products is decomposed, and the share of its values that
+# are not 0 from which BLAS takes less time than sparse products.
+_LARGEST_BLOCK, _DENSE = 500, 0.1
 
 # The damping mu: first and smallest value, and the factor of its changes.
 _DAMPING, _LEAST, _FACTOR = 1e-3, 1e-10, 5.0
@@ -388,6 +389,13 @@ def block_curvatures(
                 A.data = value * np.sqrt(t[A.indices] / (h[at] + 1e-300))
                 B = abs(A)  # no eigenvalue is above the largest sum of a row
                 h *= (B.T @ (B @ np.ones(B.shape[1]))).max()
+            continue
+        if value.size > _DENSE * A.shape[0] * A.shape[1]:
+            dense = A.toarray()
+            for t, h in zip(T, out[lo:hi].T):
+                B = np.sqrt(t)[:, None] * (dense / np.sqrt(h + 1e-300))
+                B = B @ B.T if hi - lo > problem.n_samples else B.T @ B
+                h *= np.linalg.eigvalsh(B)[-1] * (1 + 1e-10)
             continue
         place = sp.csc_matrix((np.arange(at.size), A.indices, A.indptr), A.shape)
         left, right = place.T, place.tocsr()
