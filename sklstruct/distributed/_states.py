@@ -19,13 +19,7 @@ from ._lockstep import KEEP, KEPT, Meeting
 class Manifest:
     """The file with the number of the last state that all shards have written.
 
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-        Its `path` is that of the manifest, and the prefix of the names of the states.
-
-    n_shards : int
-        Number of shards.
+    Its path is that of the checkpoint, and the prefix of the names of the states.
     """
 
     def __init__(self, checkpoint: Checkpoint, n_shards: int) -> None:
@@ -70,22 +64,9 @@ def state_path(path: str, shard: int, number: int) -> str:
 class ShardStore(StateStore):
     """Keeps the state of one shard; the driver decides when, for all shards at once.
 
-    Parameters
-    ----------
-    meeting : Meeting
-        The way to the driver.
-
-    path : str
-        Common beginning of the names of the files.
-
-    shard : int
-        Which shard.
-
-    number : int or None
-        Number of the state to continue from.
-
-    identity : dict
-        Identity of the fit; see `Checkpoint`.
+    path: common beginning of the names of the files.
+    number: of the state to continue from, or None.
+    identity: of the fit; see `Checkpoint`.
     """
 
     def __init__(
