@@ -39,10 +39,7 @@ def narrow_indices(X: sp.csr_matrix) -> NDArray:
 def single(X: Samples) -> Samples:
     """A checked X in single precision, with 32-bit indices, sorted, none twice.
 
-    Raises
-    ------
-    ValueError
-        If squares overflow.
+    ValueError if squares overflow.
     """
     check_squares(X, np.float32)
     if not is_sparse(X):

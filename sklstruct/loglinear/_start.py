@@ -23,18 +23,12 @@ def kneser_ney_weights(problem: Problem, l1_ratio: float = 0.0) -> np.ndarray:
 
     and, at the root, :math:`\ln P(y) - \min \ln P`. A context that always goes on in
     one way shares its weight with its only child, so that a collapsed tree starts where
-    the trie does: the score at the child, where the samples are, is that of
-    Kneser-Ney; at the shorter context, where no sample ends, it is not.
+    the trie does: the score at the child, where the samples are, is that of Kneser-Ney;
+    at the shorter context, where no sample ends, it is not.
 
-    Parameters
-    ----------
-    problem : Problem
-        Pairs, counts, strengths.
-
-    l1_ratio : float, default=0.0
-        Least number of counts that are taken off a pair, in units of its strength over
-        beta: with an l1 term, E(p) = c(p) - l1 / beta where the weight is not 0, and
-        without any of its counts a pair has weight 0.
+    l1_ratio: least number of counts that are taken off a pair, in units of its strength
+    over beta: with an l1 term, E(p) = c(p) - l1 / beta where the weight is not 0, and
+    without any of its counts a pair has weight 0.
     """
     pairs, source = expand_pairs(problem.pairs)
     tree = pairs.tree
@@ -87,18 +81,8 @@ def ridge_weights(
         w_p\, \frac{\beta_p^2 c_p}{\beta_p^2 c_p + \lambda_p} .
 
     Kneser-Ney smoothing takes an absolute discount off a count. A squared penalty takes
-    a share of a weight, and where beta is small nearly all of it.
-
-    Parameters
-    ----------
-    problem : Problem
-        Pairs, counts, strengths.
-
-    w : ndarray of shape (n_pairs,)
-        Weights.
-
-    l2 : callable
-        Level -> strength of the squared term, one or one per pair.
+    a share of a weight, and where beta is small nearly all of it. l2: level -> strength
+    of the squared term, one or one per pair.
     """
     out = np.empty_like(w)
 
