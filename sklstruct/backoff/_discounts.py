@@ -21,27 +21,13 @@ def estimate_discounts(
 ) -> tuple[tuple[float, ...], str | None]:
     """Discounts from the counts of counts; KneserNeyLM has the formula.
 
-    Parameters
-    ----------
-    adjusted : float64 ndarray of shape (n_pairs,)
-        Adjusted counts of the pairs of one depth.
+    The discounts are for counts 1, 2, ..., the last one for all larger counts too. Also
+    the reason why they are those of `FALLBACK`, or None.
 
-    kind : {"single", "modified"}
-        One discount, or three.
-
-    strict : bool
-        As in `discount_problem`.
-
-    total : callable, default=None
-        Makes the counts of counts those of a whole tree; see `Pairs.total`.
-
-    Returns
-    -------
-    discounts : tuple of float
-        For counts 1, 2, ...; the last holds for all larger counts too.
-
-    problem : str or None
-        The reason why the discounts are those of `FALLBACK`; None: estimated.
+    adjusted: adjusted counts of the pairs of one depth.
+    kind: "single" or "modified" (three).
+    strict: as of `discount_problem`.
+    total: makes the counts of counts those of a whole tree; see `Pairs.total`.
     """
     n = np.zeros(5)
     counts_of_counts(adjusted, n)
@@ -110,29 +96,11 @@ def find_discounts(
 ) -> np.ndarray:
     """Discounts of each depth, with one warning for all that were replaced.
 
-    Parameters
-    ----------
-    discount : "modified", "single", float, sequence of float, or rows by depth
-        The parameter of the smoothers.
+    discount: the parameter of the smoothers.
+    levels: adjusted counts of the pairs of each depth, from `first_depth` on.
+    owner: name of the estimator in the warning.
 
-    levels : list of float64 ndarray
-        Adjusted counts of the pairs of each depth.
-
-    strict : bool
-        As `discount_problem`.
-
-    owner : str
-        Name of the estimator in the warning.
-
-    first_depth : int
-        Depth of the first of `levels`.
-
-    total : callable, default=None
-        As `estimate_discounts`.
-
-    Returns
-    -------
-    discounts : float64 ndarray of shape (n_levels, n_discounts)
+    `strict` and `total` are as of `estimate_discounts`.
     """
     if not isinstance(discount, str):
         given = np.atleast_2d(np.asarray(discount, dtype=np.float64))

@@ -348,16 +348,8 @@ def _costs(model, method, counts):
 def log_marginals(model: BackoffModel) -> np.ndarray:
     """log p(h) of every context: the product of the probabilities of its symbols.
 
-    Parameters
-    ----------
-    model : BackoffModel
-        With context symbols.
-
-    Returns
-    -------
-    log_prob : ndarray of shape (n_nodes,)
-        A start mark, which is never predicted, is as frequent as the end mark; other
-        symbols that are not a class have probability 1.
+    A start mark, which is never predicted, is as frequent as the end mark; other
+    symbols that are not a class have probability 1.
     """
     tree, labels = model.tree, model.labels
     need_symbols(labels, "the probability of a context")
@@ -405,27 +397,12 @@ def worth_of_prefixes(
     """The largest worth of each pair and of the pairs of the context "h y".
 
     A pair (h, y) must stay while the context "h y" has pairs. The pairs whose result is
-    above a threshold satisfy this.
+    above a threshold satisfy this. Those of the root have the largest number.
 
-    Parameters
-    ----------
-    pairs : Pairs
-        Over a trie.
-
-    ahead : int32 ndarray of shape (n_pairs,)
-        From `next_contexts`.
-
-    worth : ndarray of shape (n_pairs,)
-        Numbers, or booleans: which pairs are to stay.
-
-    suffixes : bool
-        True: a pair (h', y), h' without the oldest symbol of h, must stay with (h, y),
-        too, as files of n-grams need.
-
-    Returns
-    -------
-    worth : ndarray of shape (n_pairs,)
-        Those of the root are the largest number.
+    ahead: from `next_contexts`.
+    worth: numbers, or which pairs are to stay.
+    suffixes: a pair (h', y), h' without the oldest symbol of h, must stay with (h, y),
+    too, as files of n-grams need.
     """
     tree = pairs.tree
     worth = np.array(worth)

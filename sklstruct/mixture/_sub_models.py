@@ -257,16 +257,7 @@ class LocatedModel(BackoffModel):
 
 
 class FrozenSubModel(SubModel):
-    """An estimator that is fitted already and stays as it is.
-
-    Parameters
-    ----------
-    estimator : FrozenEstimator
-        Around the fitted one.
-
-    classes : ndarray of shape (n_outcomes,)
-        Names of the outcomes.
-    """
+    """An estimator that is fitted already and stays as it is."""
 
     def __init__(self, estimator: FrozenEstimator, classes: NDArray) -> None:
         self.estimator = estimator.estimator
@@ -327,18 +318,10 @@ class FrozenSubModel(SubModel):
 
 
 def sub_model_of(estimator: Any, classes: NDArray, for_gate: bool = False) -> SubModel:
-    """The part of an estimator.
+    """The part of an estimator that is not fitted, or of a FrozenEstimator.
 
-    Parameters
-    ----------
-    estimator : classifier
-        Not fitted, or a FrozenEstimator.
-
-    classes : ndarray
-        Names of the outcomes, for estimators that are fitted already.
-
-    for_gate : bool
-        Whether a gate needs features of the contexts.
+    classes: names of the outcomes, for estimators that are fitted already. for_gate:
+    whether a gate needs features of the contexts.
     """
     if isinstance(estimator, FrozenEstimator):
         return FrozenSubModel(estimator, classes)
