@@ -408,10 +408,7 @@ def _parse(text):
 def clustering_cache(fitted: dict) -> Iterator[None]:
     """Context in which `fit_clustering` fits equal clusterings once.
 
-    Parameters
-    ----------
-    fitted : dict
-        The clusterings, by key. Empty at first; several contexts may share one.
+    fitted: the clusterings, by key. Empty at first; several contexts may share one.
     """
     token = _shared.set(fitted)
     try:
