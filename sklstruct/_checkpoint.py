@@ -17,7 +17,6 @@ import json
 import numbers
 import os
 import time
-import warnings
 from hashlib import blake2b
 from typing import Any, ClassVar
 
@@ -25,6 +24,7 @@ import numpy as np
 
 from ._compat import BaseEstimator, Interval
 from ._files import FullWriter, check_writable, open_read, open_write
+from ._warnings import warn
 
 # Version of the format, and the name of the header among the arrays.
 _FORMAT, _HEADER = 3, " header"
@@ -369,11 +369,10 @@ class FileStore(StateStore):
         try:
             _write(path, self.identity, state)
         except OSError as exc:
-            warnings.warn(
+            warn(
                 f"checkpoint: {path!r} could not be written ({exc}); the file is as it "
                 "was before, and the fit goes on",
                 RuntimeWarning,
-                stacklevel=3,
             )
             return False
         return True

@@ -16,7 +16,6 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import wraps
 from inspect import signature
 from typing import Any, Self, TypeVar
 
@@ -169,12 +168,7 @@ else:
                 return _NoCallbacks()
 
         def with_callbacks(method):
-            # A frame, as the decorator of 1.9 adds one: warnings count frames.
-            @wraps(method)
-            def without_callbacks(estimator, *args, **kwargs):
-                return method(estimator, *args, **kwargs)
-
-            return without_callbacks
+            return method
 
     try:
         from sklearn.utils._sparse import _align_api_if_sparse as _align_api_if_sparse

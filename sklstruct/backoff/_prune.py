@@ -15,12 +15,12 @@ with m the depth.
 from __future__ import annotations
 
 import re
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._checks import as_numbers, check_count
+from .._warnings import warn
 from ..context_tree import Pairs
 from ..context_tree._links import drop_newest, newest_symbols
 from ..symbols import need_symbols
@@ -179,11 +179,9 @@ def as_distribution(model: BackoffModel) -> BackoffModel:
             f"{total[n]}, so that there is nothing to prune; leave the n-grams of this "
             "context out"
         )
-    warnings.warn(
+    warn(
         f"model: {int(wrong.sum())} of {total.size} rows miss the sum 1, by up to "
         f"{deviation:.3g}; each row is divided by its sum before it is pruned",
-        UserWarning,
-        stacklevel=3,
     )
     log_prob = model.log_prob - np.log(total)[pairs.nodes()]
     left = 1.0 - pairs.node_sums(np.exp(log_prob))

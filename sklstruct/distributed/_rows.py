@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +26,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
+from .._warnings import warn
 from ..backoff import BackoffClassifier, BackoffModel
 from ..context_tree._shards import shard_bounds
 from ..mixture import MixtureLM
@@ -258,7 +258,7 @@ class RowsContexts:
             driver.close()
         self._rows.fits.append((driver, sizes))
         for message, category in notes:
-            warnings.warn(message, category, stacklevel=2)
+            warn(message, category)
         return estimator.backoff_model_
 
 

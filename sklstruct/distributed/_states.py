@@ -9,10 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import time
-import warnings
 from typing import Any
 
 from .._checkpoint import Checkpoint, FileStore, StateStore
+from .._warnings import warn
 from ._lockstep import KEEP, KEPT, Meeting
 
 
@@ -45,11 +45,10 @@ class Manifest:
         except OSError as exc:
             wrong = [str(exc)]
         if wrong:
-            warnings.warn(
+            warn(
                 f"checkpoint: {self.path!r} could not be written ({wrong[0]}); the fit "
                 "continues, and the old checkpoint is kept",
                 RuntimeWarning,
-                stacklevel=2,
             )
             return False
         self.number = number

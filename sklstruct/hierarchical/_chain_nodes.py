@@ -177,8 +177,8 @@ class ChainNodes(NodeModels):
         for name in ("coef", "intercept"):
             check_length(name, getattr(self, name), self.forest.n_rows, "the outcomes")
 
-    def warn(self, stacklevel: int) -> None:
-        warn_not_converged(self.status, self._max_iter, stacklevel + 1)
+    def warn(self) -> None:
+        warn_not_converged(self.status, self._max_iter)
 
     def rows(self, X: Samples, use: Use, n_jobs: int | None) -> None:
         forest = self.forest

@@ -417,7 +417,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                     break
             builders = [source.builder for source in sources[: len(taxonomies)]]
             self._keep_trees(taxonomies, builders, nodes)
-        nodes.warn(stacklevel=4)
+        nodes.warn()
         return self
 
     @available_if(_learns_batches)
@@ -532,7 +532,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                 nodes.learn(estimator, batch, data, run)
                 self.nodes_ = nodes
                 progress.step(f"learned {data.weight.size} samples", "solve")
-        nodes.warn(stacklevel=4)
+        nodes.warn()
         return self
 
     def _keep_trees(

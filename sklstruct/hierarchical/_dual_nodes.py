@@ -364,8 +364,8 @@ class DualNodes(DualFits):
             self.raised.raise_rows(log_proba)
         return log_proba
 
-    def warn(self, stacklevel: int) -> None:
-        warn_not_converged(self.status, self._max_iter, stacklevel + 1)
+    def warn(self) -> None:
+        warn_not_converged(self.status, self._max_iter)
 
     # --------------------------------------------------------------- prediction
 

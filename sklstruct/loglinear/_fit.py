@@ -7,7 +7,6 @@ solve.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +25,7 @@ from .._checkpoint import (
 from .._checks import as_numbers
 from .._digest import digest
 from .._parallel import ThreadMap
+from .._warnings import warn
 from ..backoff import BackoffModel, Fitted
 from ..context_tree import Pairs
 from ._gap import duality_gap, is_within, next_share
@@ -336,11 +336,9 @@ def _warn_collapsed(beta, depth_weight):
     # The root is never merged.
     for name, values in (("alpha", beta[1:]), ("depth_weight", depth_weight[1:])):
         if values.size and (values != values[0]).any():
-            warnings.warn(
+            warn(
                 f"{name} differs between depths, and on a collapsed tree merged "
                 "suffixes of different depths share one weight: this is another model "
                 f"than without collapse. Use {name}=1, or collapse=False in "
                 "SuffixTreeVectorizer",
-                UserWarning,
-                stacklevel=5,
             )

@@ -25,7 +25,7 @@ from .._checks import need_weights
 from .._compat import BaseEstimator
 from .._likelihood import innermost, last_step, reads_history
 from .._parallel import ThreadMap
-from .._warnings import FallbackWarning
+from .._warnings import FallbackWarning, warn
 from ..backoff import (
     BackoffClassifier,
     BackoffModel,
@@ -343,4 +343,4 @@ def _warn_once(caught, n_groups):
         text = str(some[0].message)
         if len(some) > 1:
             text = f"{len(some)} warnings in {n_groups} models, the first: {text}"
-        warnings.warn(text, category, stacklevel=4)
+        warn(text, category)
