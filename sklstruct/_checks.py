@@ -257,9 +257,7 @@ def check_pointers(name: str, pointers: np.ndarray, last: int) -> None:
         )
 
 
-def check_sorted_groups(
-    name: str, keys: np.ndarray, pointers: np.ndarray, what: str
-) -> None:
+def check_sorted_groups(name: str, keys: np.ndarray, pointers: np.ndarray) -> None:
     """Keys increase strictly within each group pointers[g]:pointers[g + 1]."""
     if keys.size < 2:
         return
@@ -272,8 +270,8 @@ def check_sorted_groups(
         i = int(where[0]) + 1
         group = int(np.searchsorted(pointers, i, side="right")) - 1
         raise ValueError(
-            f"{name} must rise strictly within a node ({what}), but {name}[{i}] = "
-            f"{int(keys[i])} follows {int(keys[i - 1])} at node {group}"
+            f"{name} must rise strictly within a node (classes are sorted), but "
+            f"{name}[{i}] = {int(keys[i])} follows {int(keys[i - 1])} at node {group}"
         )
 
 

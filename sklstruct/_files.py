@@ -272,10 +272,10 @@ def check_path(
     raise ValueError(f"{name} must be {what}, got {path_or_file!r}")
 
 
-def path_as_peers_take(path: Any, name: str) -> str:
+def path_as_peers_take(path: Any) -> str:
     """`check_path` of a path that may be bytes, as fastText and KenLM take them."""
     path = os.fsdecode(path) if isinstance(path, bytes) else path
-    return check_path(path, name, "a path")
+    return check_path(path, "path", "a path")
 
 
 @contextmanager

@@ -16,25 +16,21 @@ from ._backoff_fast import counts_of_counts
 FALLBACK = {"modified": (0.5, 1.0, 1.5), "single": (0.75,)}
 
 
-def estimate_discounts(
-    adjusted: np.ndarray, kind: str, strict: bool, total: Callable | None = None
-) -> tuple[tuple[float, ...], str | None]:
-    """Discounts from the counts of counts; KneserNeyLM has the formula.
+def modified_discounts(
+    adjusted: np.ndarray, total: Callable | None = None
+) -> np.ndarray:
+    """The three discounts of adjusted counts of one depth, or those of `FALLBACK`.
 
-    The discounts are for counts 1, 2, ..., the last one for all larger counts too. Also
-    the reason why they are those of `FALLBACK`, or None.
-
-    adjusted: adjusted counts of the pairs of one depth.
-    kind: "single" or "modified" (three).
-    strict: as of `discount_problem`.
     total: makes the counts of counts those of a whole tree; see `Pairs.total`.
     """
     n = np.zeros(5)
     counts_of_counts(adjusted, n)
-    return _estimated(n if total is None else total(n), kind, strict)
+    return np.array(_estimated(n if total is None else total(n), "modified", False)[0])
 
 
 def _estimated(n, kind, strict):
+    """(discounts for counts 1, 2, ..., the last for all larger counts too; the reason
+    why they are those of `FALLBACK`, or None)."""
     needed = (1, 2) if kind == "single" else (1, 2, 3)
     for i in needed:
         if n[i] <= 0:
@@ -100,7 +96,7 @@ def find_discounts(
     levels: adjusted counts of the pairs of each depth, from `first_depth` on.
     owner: name of the estimator in the warning.
 
-    `strict` and `total` are as of `estimate_discounts`.
+    `strict` is as of `discount_problem`, `total` as of `modified_discounts`.
     """
     if not isinstance(discount, str):
         given = np.atleast_2d(np.asarray(discount, dtype=np.float64))

@@ -39,16 +39,14 @@ PER_TOL = 0.03
 _ROUGH = 2.0
 
 
-def moments(
-    X: NDArray, weight: NDArray, centre: bool, step: int = 4096
-) -> tuple[NDArray, NDArray]:
+def moments(X: NDArray, weight: NDArray, centre: bool) -> tuple[NDArray, NDArray]:
     """(moment (d, d), mean (d,)): the weighted second moment of the rows of X.
 
     About the mean if `centre`, else about 0, with 0 returned as the mean. Entries whose
     squares overflow are not finite.
     """
     share = weight / weight.sum()
-    step = min(step, max(1, 2**30 // X.shape[1] ** 2))  # Ctrl-C waits for one product
+    step = min(4096, max(1, 2**30 // X.shape[1] ** 2))  # Ctrl-C waits for one product
     mean = np.zeros(X.shape[1])
     moment = np.zeros((mean.size, mean.size))
     # by blocks, without a second X in double precision
