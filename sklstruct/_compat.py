@@ -35,6 +35,8 @@ from sklearn.utils.validation import _check_feature_names_in as _check_feature_n
 from sklearn.utils.validation import _check_method_params as _check_method_params
 from sklearn.utils.validation import _check_sample_weight as _check_sample_weight
 
+from ._lazy import stored
+
 MYPY = False
 
 if MYPY:
@@ -116,10 +118,14 @@ else:
         """scikit-learn's, with links to the pages of this package in HTML.
 
         The environment variable SKLSTRUCT_DOCS is the address of the built pages. If
-        the variable is not set, the HTML has no links.
+        the variable is not set, the HTML has no links. Cached properties are not
+        pickled.
         """
 
         _doc_link_module = "sklstruct"
+
+        def __getstate__(self):
+            return stored(self)
 
         @property
         def _doc_link_template(self):
