@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ._lazy import stored
+
 # The largest 32-bit id, and the largest integer of a kernel.
 INT32_MAX = int(np.iinfo(np.int32).max)
 INT64_MAX = int(np.iinfo(np.int64).max)
@@ -353,6 +355,9 @@ class CheckedState:
 
     def _check_arrays(self) -> None:
         raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        return stored(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
