@@ -33,6 +33,7 @@ from .._compat import (
     with_callbacks,
 )
 from .._docs import shared_docs
+from .._likelihood import log_other
 from .._parallel import ThreadMap
 from .._progress import Progress
 from ..linear import LinearClassifier
@@ -762,9 +763,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         """
         log_proba = self.predict_log_proba(X)
         if self.label_columns_ is not None:
-            with np.errstate(divide="ignore"):
-                odds = log_proba - np.log(-np.expm1(log_proba))
-            return np.nan_to_num(odds)
+            return np.nan_to_num(log_proba - log_other(log_proba))
         if self.classes_.size != 2:
             return log_proba
         return log_proba[:, 1] - log_proba[:, 0]
