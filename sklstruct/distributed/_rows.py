@@ -246,7 +246,7 @@ class RowsContexts:
         samples: GroupedSamples | None,
         for_gate: bool,
     ) -> BackoffModel:
-        """As `Unread.fit_model`, on the workers."""
+        """As `LazyTransform.fit_model`, on the workers."""
         shards = self.shards(estimator)
         driver = ShardDriver(shards, for_workers(estimator), for_gate=for_gate)
         try:
