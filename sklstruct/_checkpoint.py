@@ -17,7 +17,6 @@ import json
 import numbers
 import os
 import time
-import warnings
 from hashlib import blake2b
 from typing import Any, ClassVar
 
@@ -25,6 +24,7 @@ import numpy as np
 
 from ._compat import BaseEstimator, Interval
 from ._files import FullWriter, check_writable, open_read, open_write
+from ._warnings import warn
 
 # Version of the format, and the name of the header among the arrays.
 _FORMAT, _HEADER = 3, " header"
@@ -181,22 +181,14 @@ class Checkpoint(BaseEstimator):
 class StateStore:
     """Base of the stores, which read and write the state of a fit; it stores nothing.
 
-    Attributes
-    ----------
-    in_folder : bool
-        Whether the checkpoint is a folder, with files of other fits.
+    in_folder: whether the checkpoint is a folder, with files of other fits.
     """
 
     in_folder = False
 
     def load(self, like: State | None = None) -> State | None:
-        """The state of an earlier run, or None.
-
-        Parameters
-        ----------
-        like : dict, default=None
-            The names that the state must have, with an example of each value; see
-            `check_like`.
+        """The state of an earlier run, which must be `like` (see `check_like`), or
+        None.
         """
         return None
 
@@ -234,16 +226,8 @@ NO_STORE = StateStore()
 class PartStore(StateStore):
     """The store of one part of a fit; its file holds the state of the whole fit too.
 
-    Parameters
-    ----------
-    store : StateStore
-        The store of the whole fit.
-
-    whole : dict
-        State of the whole fit, which does not change while the part runs.
-
-    part : dict
-        State of the part from an earlier run; empty if the part had not started.
+    whole: state of the whole fit, which does not change while the part runs. part:
+    state of the part from an earlier run; empty if the part had not started.
     """
 
     def __init__(self, store: StateStore, whole: State, part: State) -> None:
@@ -274,18 +258,9 @@ def split_part(state: State) -> tuple[State, State]:
 class FileStore(StateStore):
     """Reads and writes the checkpoints of one fit.
 
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-        The path and the interval.
-
-    identity : dict of str to str or number
-        Digests of the data and the settings of the fit. A file with another identity
-        raises OtherFit.
-
-    stop : dict of str to str or number, default=None
-        The settings of the stopping rule. They are part of the identity in a folder,
-        which holds results, and not of that in a file, which holds a state.
+    A file with another identity (digests of the data and the settings of the fit)
+    raises OtherFit. The settings of the stopping rule, `stop`, are part of the identity
+    in a folder, which holds results, and not of that in a file, which holds a state.
     """
 
     def __init__(
@@ -312,11 +287,8 @@ class FileStore(StateStore):
     def load(self, like: State | None = None) -> State | None:
         """The state of an earlier run, or None if there is no file.
 
-        Raises
-        ------
-        ValueError
-            If the file is not a checkpoint, belongs to another fit, or its state
-            does not agree with `like`.
+        ValueError if the file is not a checkpoint, belongs to another fit, or is not
+        `like`.
         """
         return self._state_in(self.path, like)
 
@@ -397,11 +369,10 @@ class FileStore(StateStore):
         try:
             _write(path, self.identity, state)
         except OSError as exc:
-            warnings.warn(
+            warn(
                 f"checkpoint: {path!r} could not be written ({exc}); the file is as it "
                 "was before, and the fit goes on",
                 RuntimeWarning,
-                stacklevel=3,
             )
             return False
         return True
@@ -433,17 +404,10 @@ def keeps_state(estimator: Any) -> bool:
 def check_like(state: State, like: State) -> str:
     """The first difference between a state and the examples, or an empty text.
 
-    Parameters
-    ----------
-    state : dict
-        The state as read from a file.
-
-    like : dict
-        The names that `state` must have, with an example of each value. An array
-        stands for arrays of its type and shape; an int for non-negative ints; a float,
-        str, bool, dict or None for values of its type. A list of one example stands for
-        lists of any length, a longer list for lists of its length, and a tuple for
-        alternatives.
+    like: the names that `state` must have, with an example of each value. An array
+    stands for arrays of its type and shape; an int for non-negative ints; a float, str,
+    bool, dict or None for values of its type. A list of one example stands for lists of
+    any length, a longer list for lists of its length, and a tuple for alternatives.
     """
     for name, example in like.items():
         if name not in state:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ._lazy import stored
+
 # The largest 32-bit id, and the largest integer of a kernel.
 INT32_MAX = int(np.iinfo(np.int32).max)
 INT64_MAX = int(np.iinfo(np.int64).max)
@@ -257,9 +259,7 @@ def check_pointers(name: str, pointers: np.ndarray, last: int) -> None:
         )
 
 
-def check_sorted_groups(
-    name: str, keys: np.ndarray, pointers: np.ndarray, what: str
-) -> None:
+def check_sorted_groups(name: str, keys: np.ndarray, pointers: np.ndarray) -> None:
     """Keys increase strictly within each group pointers[g]:pointers[g + 1]."""
     if keys.size < 2:
         return
@@ -272,8 +272,8 @@ def check_sorted_groups(
         i = int(where[0]) + 1
         group = int(np.searchsorted(pointers, i, side="right")) - 1
         raise ValueError(
-            f"{name} must rise strictly within a node ({what}), but {name}[{i}] = "
-            f"{int(keys[i])} follows {int(keys[i - 1])} at node {group}"
+            f"{name} must rise strictly within a node (classes are sorted), but "
+            f"{name}[{i}] = {int(keys[i])} follows {int(keys[i - 1])} at node {group}"
         )
 
 
@@ -356,6 +356,9 @@ class CheckedState:
     def _check_arrays(self) -> None:
         raise NotImplementedError
 
+    def __getstate__(self) -> dict[str, Any]:
+        return stored(self)
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._check_arrays()
@@ -381,14 +384,8 @@ def physical_memory() -> float:
 def check_memory(n_bytes: float, what: str, remedy: str) -> None:
     """MemoryError if an object is too large; the message has its size and the remedy.
 
-    Parameters
-    ----------
-    n_bytes : float
-        Size of the object. Systems grant more than the memory of the machine and kill
-        the process when it is used, so the size is checked beforehand.
-
-    what, remedy : str
-        Name of the object, and the remedy, for the message.
+    Systems grant more than the memory of the machine and kill the process when it is
+    used, so the size is checked beforehand.
     """
     limit = physical_memory()
     if n_bytes > limit:
@@ -455,21 +452,9 @@ def check_count(name: str, value: Any, least: int) -> int:
 def last_share(
     n: int, share: float, name: str = "X", remedy: str = "give X_val and y_val"
 ) -> int:
-    """Number of the last of n samples that are held out; ValueError if it is n.
+    """Number of the last of n samples that are held out, rounded up; ValueError if n.
 
-    Parameters
-    ----------
-    n : int
-        Number of samples.
-
-    share : float
-        Between 0 and 1; the number is rounded up.
-
-    name : str
-        Parameter that the message names.
-
-    remedy : str
-        Remedy, for the message.
+    The message names the parameter and the remedy.
     """
     n_held = int(np.ceil(share * n))
     if n_held >= n:
@@ -500,11 +485,8 @@ def check_rows(n_rows: int, n_classes: int) -> None:
 def as_random_state(random_state: Any) -> np.random.RandomState:
     """The source of random numbers of a parameter `random_state` of a method.
 
-    Parameters
-    ----------
-    random_state : int, RandomState, Generator or None
-        A Generator is used up by the draws, as a RandomState is. None: the global
-        RandomState of NumPy.
+    A Generator is used up by the draws, as a RandomState is. None: the global one of
+    NumPy.
     """
     from sklearn.utils import check_random_state
 

@@ -16,7 +16,6 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import wraps
 from inspect import signature
 from typing import Any, Self, TypeVar
 
@@ -35,6 +34,8 @@ from sklearn.utils.metadata_routing import _routing_enabled as _routing_enabled
 from sklearn.utils.validation import _check_feature_names_in as _check_feature_names_in
 from sklearn.utils.validation import _check_method_params as _check_method_params
 from sklearn.utils.validation import _check_sample_weight as _check_sample_weight
+
+from ._lazy import stored
 
 MYPY = False
 
@@ -117,10 +118,14 @@ else:
         """scikit-learn's, with links to the pages of this package in HTML.
 
         The environment variable SKLSTRUCT_DOCS is the address of the built pages. If
-        the variable is not set, the HTML has no links.
+        the variable is not set, the HTML has no links. Cached properties are not
+        pickled.
         """
 
         _doc_link_module = "sklstruct"
+
+        def __getstate__(self):
+            return stored(self)
 
         @property
         def _doc_link_template(self):
@@ -169,12 +174,7 @@ else:
                 return _NoCallbacks()
 
         def with_callbacks(method):
-            # A frame, as the decorator of 1.9 adds one: warnings count frames.
-            @wraps(method)
-            def without_callbacks(estimator, *args, **kwargs):
-                return method(estimator, *args, **kwargs)
-
-            return without_callbacks
+            return method
 
     try:
         from sklearn.utils._sparse import _align_api_if_sparse as _align_api_if_sparse

@@ -146,28 +146,14 @@ def compression_of(path: str, name: str) -> Compression | None:
 def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any]:
     """A binary file to be written, from a path or from a file of the caller.
 
-    Parameters
-    ----------
-    path_or_file : str, os.PathLike or binary file object
-        A path is written atomically: a temporary file replaces it at the end of the
-        block. Its suffix gives the compression: ``.gz``, ``.bz2``, ``.xz``, or
-        ``.zst`` from Python 3.14 on, before with ``backports.zstd``. A file object
-        receives plain bytes and stays open.
+    A path is written atomically: a temporary file replaces it at the end of the block.
+    Its suffix gives the compression: ``.gz``, ``.bz2``, ``.xz``, or ``.zst`` from
+    Python 3.14 on, before with ``backports.zstd``. A file object receives plain bytes
+    and stays open.
 
-    name : str, default="path_or_file"
-        Name of the parameter in error messages.
-
-    Yields
-    ------
-    file : binary file object
-
-    Raises
-    ------
-    ValueError
-        If `path_or_file` is neither a path nor a file object, is open as text, or has
-        the suffix of an unsupported compression.
-    OSError
-        If the bytes cannot be written; it names the path. The old file is unchanged.
+    ValueError, with the `name` of the parameter, for what is not a path or a file
+    object, is open as text, or has the suffix of an unsupported compression. OSError,
+    with the path, if the bytes cannot be written; the old file is unchanged.
     """
     if hasattr(path_or_file, "write"):
         yield FullWriter(path_or_file, name)
@@ -246,23 +232,9 @@ class _Proof(Exception):
 def check_writable(path: Any, *, name: str) -> None:
     """Raise, before any work, if `open_write` could not write a regular file.
 
-    The check creates the temporary file of `open_write` and removes it.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-        The file.
-
-    name : str
-        Name of the parameter in error messages.
-
-    Raises
-    ------
-    ValueError
-        If it is not the path of a regular file, or has the suffix of an unsupported
-        compression.
-    OSError
-        If a file cannot be written there.
+    The check creates the temporary file of `open_write` and removes it. ValueError,
+    with the `name` of the parameter, if it is not the path of a regular file, or has
+    the suffix of an unsupported compression; OSError if a file cannot be written there.
     """
     path = check_path(path, name)
     try:
@@ -300,10 +272,10 @@ def check_path(
     raise ValueError(f"{name} must be {what}, got {path_or_file!r}")
 
 
-def path_as_peers_take(path: Any, name: str) -> str:
+def path_as_peers_take(path: Any) -> str:
     """`check_path` of a path that may be bytes, as fastText and KenLM take them."""
     path = os.fsdecode(path) if isinstance(path, bytes) else path
-    return check_path(path, name, "a path")
+    return check_path(path, "path", "a path")
 
 
 @contextmanager
@@ -548,36 +520,17 @@ def open_read(
     name: str = "path_or_file",
     what: str = "data",
 ) -> Iterator[tuple[io.BufferedReader, str]]:
-    """The decompressed bytes of a file, from a path or from a file of the caller.
+    """(decompressed bytes of a file, its name in messages), from a path or a file
+    object.
 
-    Parameters
-    ----------
-    path_or_file : str, os.PathLike or binary file object
-        Compression is recognised by the first bytes. A file object is read from its
-        current position, need not be seekable, and stays open.
+    The first bytes tell the compression. A file object is read from its current
+    position, need not be seekable, and stays open; `what` is its name if it does not
+    have one. The reader seeks if the file itself can, and raises `DamagedData` if the
+    compressed data is damaged.
 
-    name : str, default="path_or_file"
-        Name of the parameter in error messages.
-
-    what : str, default="data"
-        Name of a file object without a name in error messages.
-
-    Yields
-    ------
-    file : io.BufferedReader
-        Reads blocks, lines or the whole file; seeks if the file itself can. Raises
-        `DamagedData` if the compressed data is damaged.
-
-    label : str
-        Name of the file in error messages.
-
-    Raises
-    ------
-    ValueError
-        If `path_or_file` is neither a path nor a file object, is open as text, or is a
-        pointer of git-lfs.
-    OSError
-        If it cannot be read; it names the file.
+    ValueError, with the `name` of the parameter, for what is not a path or a file
+    object, is open as text, or is a pointer of git-lfs. OSError, with the file, if it
+    cannot be read.
     """
     if hasattr(path_or_file, "read"):
         label = str(getattr(path_or_file, "name", what))

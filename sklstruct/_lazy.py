@@ -20,28 +20,12 @@ __all__ = ["face", "stored"]
 def face(
     package: str,
 ) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
-    """``__all__``, ``__getattr__`` and ``__dir__`` of a package.
+    """``__all__``, ``__getattr__`` and ``__dir__`` of a package, by its ``__name__``.
 
     They are read from the imports below ``if TYPE_CHECKING`` in the source of the
     package, so that a name stands once for Python and for type checkers. A name that is
-    imported ``as`` itself is public; the others are for the packages above.
-
-    Parameters
-    ----------
-    package : str
-        The ``__name__`` of the package.
-
-    Returns
-    -------
-    public : list of str
-        The public names, in the order of the imports.
-
-    get : callable
-        Imports the module of a name, and sets the object as an attribute of the
-        package.
-
-    names : callable
-        Returns the sorted public names, for ``dir``.
+    imported ``as`` itself is public; the others are for the packages above. The module
+    of a name is imported when it is first asked for.
     """
     spec = sys.modules[package].__spec__
     assert spec is not None and spec.loader is not None

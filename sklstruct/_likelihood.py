@@ -194,6 +194,12 @@ def class_codes(
     return np.maximum(code, 0).astype(np.int64), code >= 0
 
 
+def log_other(log_proba: np.ndarray) -> np.ndarray:
+    """log(1 - P) from log P, minus infinity for P = 1."""
+    with np.errstate(divide="ignore"):
+        return np.log(-np.expm1(log_proba))
+
+
 def weighted_sum(log_prob: np.ndarray, weight: np.ndarray) -> float:
     """Sum of weight times log-probability, without the entries of weight 0."""
     used = weight > 0  # 0 * -inf and 0 * NaN are NaN

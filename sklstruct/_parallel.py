@@ -65,17 +65,6 @@ class ThreadMap:
     a loop; items after it may or may not have been computed. A KeyboardInterrupt does
     not wait for the running items of other threads: they end later, on arrays that are
     no longer used. A function may call the map that it runs in.
-
-    Parameters
-    ----------
-    n_jobs : int or None, default=None
-        As everywhere in scikit-learn: None is 1 unless in a
-        `joblib.parallel_config` context, -1 is all processors.
-
-    Attributes
-    ----------
-    n_threads : int
-        Number of threads, the calling one included.
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:

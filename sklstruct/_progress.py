@@ -17,28 +17,11 @@ class Progress:
                 break  # a callback asks to stop
 
     After an exception the end of the task is not reported; `with_callbacks` around
-    `fit` closes the callbacks in any case.
+    `fit` closes the callbacks in any case. `stopped` says whether a callback asked, at
+    the end of this task, to stop the loop of such tasks.
 
-    Parameters
-    ----------
-    estimator : CallbackSupportMixin
-        The estimator that is fitted.
-
-    context : CallbackContext
-        Of this task.
-
-    prefix : str, default=""
-        Start of every printed line.
-
-    verbose : int, default=None
-        0 prints nothing, v the text of every v-th step. None: `verbose` of the
-        estimator, 0 if the estimator does not have this parameter.
-
-    Attributes
-    ----------
-    stopped : bool
-        Whether a callback asked, at the end of this task, to stop the loop of such
-        tasks.
+    prefix: start of every printed line. verbose: 0 prints nothing, v the text of every
+    v-th step; None: `verbose` of the estimator, 0 without this parameter.
     """
 
     def __init__(

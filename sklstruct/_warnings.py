@@ -1,4 +1,4 @@
-"""Warnings of a fit in another thread or on another machine: collected, issued later.
+"""Warnings: at the line of the user, or collected and issued later.
 
 `warnings.catch_warnings` changes filters of the whole process, so it cannot collect the
 warnings of one thread or machine for the caller of `fit`.
@@ -42,7 +42,7 @@ def _level_of_user() -> int:
     return 2
 
 
-def warn(message: str, category: type[Warning]) -> None:
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """`warnings.warn` at the line of the user that led here.
 
     Inside of `collect_warnings` the warning is stored instead.

@@ -433,6 +433,16 @@ def docstring_spacing():
                     yield name, at, f"{node.name}: no blank line above {line!r}"
 
 
+def one_warn():
+    """Warnings are issued by `_warnings.warn`, at the line of the user."""
+    for name, found in nodes().items():
+        if name == "_warnings.py":
+            continue
+        for node in found:
+            if isinstance(node, ast.Attribute) and ast.unparse(node) == "warnings.warn":
+                yield name, node.lineno, "call `warn` of `_warnings`"
+
+
 def filled_blocks():
     """No block of a public docstring is left to fill; see `shared_docs`."""
     for package in public_packages():
@@ -717,6 +727,7 @@ RULES = [
     annotations,
     faces,
     docstring_spacing,
+    one_warn,
     filled_blocks,
     api_page,
     public_names,

@@ -29,18 +29,7 @@ __all__ = ["build_binary", "lmplz", "main", "query"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Parameters
-    ----------
-    argv : sequence of str, default=None
-        Arguments; None: those of the process.
-
-    Returns
-    -------
-    code : int
-        Exit code.
-    """
+    """Run the command, by default with the arguments of the process; the exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
     with _standard_streams(), _signals():
         return _run(words)

@@ -37,13 +37,8 @@ def is_pickle(path: str) -> bool:
 def check_files(arguments: argparse.Namespace) -> None:
     """Errors about files, before they are read.
 
-    Raises
-    ------
-    ValueError
-        If an output is an input too, has a name of no format or is a folder, or if
-        standard input is given twice.
-    OSError
-        If a file cannot be written.
+    ValueError if an output is an input too, has a name of no format or is a folder, or
+    if standard input is given twice; OSError if a file cannot be written.
     """
     given = vars(arguments)
     inputs: list[str] = []

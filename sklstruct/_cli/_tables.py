@@ -40,13 +40,7 @@ def progress(arguments: argparse.Namespace, text: str) -> Iterator[ProgressLine]
 class ProgressLine:
     """A task, its seconds and the steps of its fit in one line; a callback.
 
-    Parameters
-    ----------
-    text : str
-        The task.
-
-    shows : bool
-        False: nothing is printed.
+    Nothing is printed unless it `shows`.
     """
 
     max_propagation_depth = None  # of all estimators inside

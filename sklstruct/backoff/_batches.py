@@ -20,16 +20,9 @@ SMALLEST = 1e-9
 class ExtendedCounts(Counted):
     """Counts to which a batch was added, for fits that continue from the last fit.
 
-    Parameters
-    ----------
-    before : Counted
-        The counts without the batch.
-
-    numbering : Numbering
-        The ids of the labels of `before` now.
-
-    weight : float
-        Sum of the weights of the samples of the batch.
+    before: the counts without the batch.
+    numbering: the ids of the labels of `before` now.
+    weight: sum of the weights of the samples of the batch.
     """
 
     before: Counted
@@ -65,16 +58,8 @@ class Batches(NamedTuple):
     ) -> tuple[ExtendedCounts, Batches]:
         """The counts with one batch more, and the batches so far.
 
-        Parameters
-        ----------
-        batch : Counted
-            The counts of the batch.
-
-        decay : float, default=None
-            Factor of the counts before.
-
-        window : int, default=None
-            Number of the last batches, this included, that are counted.
+        decay: factor of the counts before. window: number of the last batches, this
+        included, that are counted.
         """
         last: tuple[Counted, ...] = ()
         if window is None:

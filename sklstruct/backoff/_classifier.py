@@ -144,18 +144,9 @@ class DistributionClassifier(TopKMixin):
 
 
 class ClassifierModel(Distribution):
-    """The distribution of any fitted classifier with probabilities.
+    """The distribution of any fitted classifier with probabilities; contexts are its X.
 
-    Contexts are its X.
-
-    Parameters
-    ----------
-    estimator : classifier
-        Fitted.
-
-    classes : ndarray of shape (n_classes,)
-        Names of the classes of the distribution; those that the classifier does not
-        know have probability 0.
+    Classes that the classifier does not know have probability 0.
     """
 
     def __init__(self, estimator: Any, classes: NDArray) -> None:

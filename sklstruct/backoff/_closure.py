@@ -59,25 +59,13 @@ def close_model(
     """Add the missing contexts and suffixes; the distribution stays the same.
 
     Additional nodes have a back-off weight of 1 and no pairs, additional pairs the
-    probability that backing off gives. Models estimated from sentences lack nothing,
-    and then the cost is a look-up per node and a walk along the pairs.
+    probability that backing off gives. Nodes keep their order. Models estimated from
+    sentences lack nothing, and then the cost is a look-up per node and a walk along the
+    pairs.
 
-    Parameters
-    ----------
-    model : BackoffModel
-        Over a trie.
-
-    class_of_symbol : int32 ndarray of shape (n_symbols,)
-        Class of each context symbol, -1 for a symbol that is not a class.
-
-    single : bool, default=False
-        True: the probability of an additional pair is the sum of log10 values in single
-        precision, the shortest context first, as KenLM computes it.
-
-    Returns
-    -------
-    closed : ClosedModel
-        Nodes keep their order.
+    class_of_symbol: -1 for a symbol that is not a class. single: the probability of an
+    additional pair is the sum of log10 values in single precision, the shortest context
+    first, as KenLM computes it.
     """
     pairs = model.pairs
     link = drop_newest(model.tree)
@@ -142,19 +130,10 @@ def close_model(
 
 
 def with_all_contexts(model: BackoffModel) -> tuple[BackoffModel, np.ndarray]:
-    """The closure as a model, which a cursor reaches every context of.
+    """The closure as a model, every context of which a cursor reaches.
 
-    Parameters
-    ----------
-    model : BackoffModel
-        Over a trie. If its labels have no symbols, nothing is added.
-
-    Returns
-    -------
-    model : BackoffModel
-
-    new_index : int32 ndarray of shape (n_pairs before,)
-        The number of each pair of the model before.
+    Also the number there of each pair of the model. If the labels of the model have no
+    symbols, nothing is added.
     """
     pairs = model.pairs
     if model.labels.symbols is None:

@@ -334,13 +334,7 @@ class Counted:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CountedPaths(Counted):
-    """Counts of the rows of a path matrix.
-
-    Parameters
-    ----------
-    paths : PathTree
-        The nodes of the columns of the matrix.
-    """
+    """Counts of the rows of a path matrix; `paths` has the nodes of its columns."""
 
     paths: PathTree
 
@@ -373,14 +367,8 @@ class CountedPaths(Counted):
 class HeldOutSplit(Counted):
     """Counts of training samples, for estimators that choose numbers on others.
 
-    Parameters
-    ----------
-    held_out : HeldOut
-        The held-out samples.
-
-    full : Counted
-        The model is fitted to these counts: of all samples, if a share is held out; of
-        the training samples, if the held-out ones are others.
+    The model is fitted to `full`: the counts of all samples, if a share is held out; of
+    the training samples, if the held-out ones are others.
     """
 
     held_out: HeldOut
@@ -448,13 +436,7 @@ class HeldOutSplit(Counted):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DeferredCounts(Counted):
-    """Counts of unigrams, with the samples: an estimator counts contexts in its fit.
-
-    Parameters
-    ----------
-    positions : Positions
-        The samples.
-    """
+    """Counts of unigrams, with the samples: an estimator counts contexts in its fit."""
 
     positions: Positions
 

@@ -38,47 +38,19 @@ def count_text(
 ) -> Counted:
     """Count every position of a running text.
 
-    Parameters
-    ----------
-    tokens : int32 ndarray of shape (n_tokens,) or iterator of such
-        Tokens of `labels`, -1 before each sentence. The class of a symbol has its
-        id. An iterator gives the parts of a text that is larger than memory; their
-        counts are merged on the disk, and the options below do not apply, but for
-        `depth`, `skip` and `folder`.
+    The result is a `HeldOutSplit` with `share` or `validation`, a `DeferredCounts` with
+    `keep_positions`.
 
-    labels : Labels
-        The meaning of the ids.
-
-    max_depth : int
-        Number of columns of the windows of the text.
-
-    depth : int, default=None
-        Longest context that is counted. None: `max_depth`.
-
-    skip : int, default=-1
-        A token that is never predicted.
-
-    sample_weight : float64 ndarray of shape (n_tokens,), default=None
-        Positive weight of each predicted position.
-
-    share : float, default=None
-        Share of the positions, the last ones, that is held out.
-
-    validation : int32 ndarray, default=None
-        A text that is held out instead, laid out as `tokens`.
-
-    keep_positions : bool, default=False
-        True: count unigrams only, and keep the positions.
-
-    folder : str, default=None
-        Folder for the files of the counts of parts. None: that of the system for
-        temporary files.
-
-    Returns
-    -------
-    counted : Counted
-        A `HeldOutSplit` with `share` or `validation`, a `DeferredCounts` with
-        `keep_positions`.
+    tokens: -1 before each sentence; the class of a symbol has its id. An iterator gives
+    the parts of a text that is larger than memory; their counts are merged on the disk,
+    and of the options only `depth`, `skip` and `folder` apply.
+    max_depth: number of columns of the windows of the text.
+    depth: longest context that is counted; None: `max_depth`.
+    skip: a token that is never predicted.
+    sample_weight: positive weight of each predicted position.
+    share: share of the positions, the last ones, that is held out.
+    validation: a text that is held out instead, laid out as `tokens`.
+    keep_positions: count unigrams only, and keep the positions.
     """
     depth = max_depth if depth is None else min(depth, max_depth)
 
@@ -116,18 +88,9 @@ def count_parts(
     folder: str | None = None,
     memory: float = math.inf,
 ) -> RunFile:
-    """Count every position of the parts of a text; the counts are in files.
+    """Count every position of the parts of a text, as `count_text`; into files.
 
-    Parameters
-    ----------
-    tokens : iterator of int32 ndarrays
-        The parts; see `count_text`, which also explains the others.
-
-    labels, depth, skip, folder
-        As of `count_text`.
-
-    memory : float, default=math.inf
-        Bytes for counting; parts that need more are counted in pieces.
+    memory: bytes for counting; parts that need more are counted in pieces.
     """
     most = int(min(_PIECE, max(_LEAST_PIECE, memory / bytes_per_token(depth))))
     sizes = need_symbols(labels, "counting"), labels.n_classes
@@ -161,43 +124,19 @@ def count_windows(
 ) -> Counted:
     """Count windows of context symbols and the classes that followed them.
 
-    Parameters
-    ----------
-    windows : int32 ndarray of shape (n_samples, n_columns), or HistoryColumns
-        Symbol ids of `labels`, the last column the most recent; -1 ends a
-        history. `HistoryColumns` without `share` and `validation`, and with positive
-        weights.
+    The result is a `HeldOutSplit` with `share` or `validation`, a `DeferredCounts` with
+    `keep_positions`.
 
-    target : int32 ndarray of shape (n_samples,)
-        Class ids of `labels`.
-
-    labels : Labels
-        The meaning of the ids.
-
-    depth : int, default=None
-        Longest context that is counted. None: the number of columns.
-
-    sample_weight : float64 ndarray of shape (n_samples,), default=None
-        Non-negative weights; 0 is as if absent.
-
-    share : float, default=None
-        Share of the samples, the last ones, that is held out.
-
-    validation : tuple of ndarrays, default=None
-        Windows, targets and positive weights (None: 1) that are held out instead.
-
-    keep_positions : bool, default=False
-        True: count unigrams only, and keep the samples.
-
-    min_count : int, default=1
-        Contexts whose samples weigh less in sum are not made: with it the result
-        is that of `frequent`, and takes less memory.
-
-    Returns
-    -------
-    counted : Counted
-        A `HeldOutSplit` with `share` or `validation`, a `DeferredCounts` with
-        `keep_positions`.
+    windows: ids of symbols, the last column the most recent; -1 ends a history.
+    `HistoryColumns` without `share` and `validation`, and with positive weights.
+    depth: longest context that is counted; None: the number of columns.
+    sample_weight: 0 is as if absent.
+    share: share of the samples, the last ones, that is held out.
+    validation: windows, targets and positive weights (None: 1) that are held out
+    instead.
+    keep_positions: count unigrams only, and keep the samples.
+    min_count: contexts whose samples weigh less in sum are not made: the result is that
+    of `frequent`, and takes less memory.
     """
     max_depth = (
         windows.depth if isinstance(windows, HistoryColumns) else windows.shape[1]
@@ -234,34 +173,10 @@ def count_paths(
 ) -> Counted:
     """Count the paths of a matrix and the classes that followed them.
 
-    Parameters
-    ----------
-    X : CSR matrix of shape (n_samples, n_columns)
-        Paths; see `SuffixTreeVectorizer`.
-
-    target : int32 ndarray of shape (n_samples,)
-        Class ids of `labels`.
-
-    labels : Labels
-        The meaning of the class ids; the symbols of the contexts are not known.
-
-    depth : int, default=None
-        Longest context that is allowed. None: any.
-
-    sample_weight : float64 ndarray of shape (n_samples,), default=None
-        Non-negative weights; 0 is as if absent.
-
-    share : float, default=None
-        Share of the samples, the last ones, that is held out.
-
-    validation : tuple, default=None
-        Path matrix, targets and positive weights (None: 1) that are held out
-        instead.
-
-    Returns
-    -------
-    counted : Counted
-        A `CountedPaths`; a `HeldOutSplit` with `share` or `validation`.
+    The result is a `CountedPaths`, or a `HeldOutSplit` with `share` or `validation`. X:
+    the paths of `SuffixTreeVectorizer`; the symbols of the contexts are not known.
+    depth: longest context that is allowed; None: any. The others are those of
+    `count_windows`.
     """
 
     def count(samples):

@@ -16,39 +16,21 @@ from ._backoff_fast import counts_of_counts
 FALLBACK = {"modified": (0.5, 1.0, 1.5), "single": (0.75,)}
 
 
-def estimate_discounts(
-    adjusted: np.ndarray, kind: str, strict: bool, total: Callable | None = None
-) -> tuple[tuple[float, ...], str | None]:
-    """Discounts from the counts of counts; KneserNeyLM has the formula.
+def modified_discounts(
+    adjusted: np.ndarray, total: Callable | None = None
+) -> np.ndarray:
+    """The three discounts of adjusted counts of one depth, or those of `FALLBACK`.
 
-    Parameters
-    ----------
-    adjusted : float64 ndarray of shape (n_pairs,)
-        Adjusted counts of the pairs of one depth.
-
-    kind : {"single", "modified"}
-        One discount, or three.
-
-    strict : bool
-        As in `discount_problem`.
-
-    total : callable, default=None
-        Makes the counts of counts those of a whole tree; see `Pairs.total`.
-
-    Returns
-    -------
-    discounts : tuple of float
-        For counts 1, 2, ...; the last holds for all larger counts too.
-
-    problem : str or None
-        The reason why the discounts are those of `FALLBACK`; None: estimated.
+    total: makes the counts of counts those of a whole tree; see `Pairs.total`.
     """
     n = np.zeros(5)
     counts_of_counts(adjusted, n)
-    return _estimated(n if total is None else total(n), kind, strict)
+    return np.array(_estimated(n if total is None else total(n), "modified", False)[0])
 
 
 def _estimated(n, kind, strict):
+    """(discounts for counts 1, 2, ..., the last for all larger counts too; the reason
+    why they are those of `FALLBACK`, or None)."""
     needed = (1, 2) if kind == "single" else (1, 2, 3)
     for i in needed:
         if n[i] <= 0:
@@ -110,29 +92,11 @@ def find_discounts(
 ) -> np.ndarray:
     """Discounts of each depth, with one warning for all that were replaced.
 
-    Parameters
-    ----------
-    discount : "modified", "single", float, sequence of float, or rows by depth
-        The parameter of the smoothers.
+    discount: the parameter of the smoothers.
+    levels: adjusted counts of the pairs of each depth, from `first_depth` on.
+    owner: name of the estimator in the warning.
 
-    levels : list of float64 ndarray
-        Adjusted counts of the pairs of each depth.
-
-    strict : bool
-        As `discount_problem`.
-
-    owner : str
-        Name of the estimator in the warning.
-
-    first_depth : int
-        Depth of the first of `levels`.
-
-    total : callable, default=None
-        As `estimate_discounts`.
-
-    Returns
-    -------
-    discounts : float64 ndarray of shape (n_levels, n_discounts)
+    `strict` is as of `discount_problem`, `total` as of `modified_discounts`.
     """
     if not isinstance(discount, str):
         given = np.atleast_2d(np.asarray(discount, dtype=np.float64))

@@ -108,18 +108,11 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         raise NotImplementedError
 
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
-        """The model of counts.
+        """The model of counts of contexts no longer than `max_depth`.
 
         For estimators that train on a collapsed tree as it is, or whose model has other
-        pairs than those that were counted.
-
-        Parameters
-        ----------
-        counted : Counted
-            Of contexts no longer than `max_depth`.
-
-        overwrite : bool
-            True: the counts may be overwritten.
+        pairs than those that were counted. With `overwrite` the counts may be
+        overwritten.
         """
         pairs, count = counted.expanded(copy=not overwrite)
         return Fitted(pairs, *self._fit_tree(pairs, count))
@@ -400,30 +393,13 @@ def count_samples(
     classes: ArrayLike | None = None,
     reset: bool = True,
 ) -> Counted:
-    """Count samples for an estimator over contexts.
+    """Count samples for an estimator over contexts; sets its `n_features_in_` and
+    names.
 
-    Parameters
-    ----------
-    estimator : BackoffClassifier
-        Its parameters say how X is read; `n_features_in_` and `feature_names_in_` are
-        set on it.
-
-    X, y, sample_weight
-        As in `BackoffClassifier.fit`.
-
-    held_out : HeldOutData, default=None
-        Held-out samples. None: the share of the samples that the estimator asks for.
-
-    classes : array-like of shape (n_classes,), default=None
-        All classes that there can be. None: those of the estimator, and if that is None
-        too, those of y.
-
-    reset : bool, default=True
-        False: X has the columns that the estimator knows.
-
-    Returns
-    -------
-    counted : Counted
+    held_out: None: the share of the samples that the estimator asks for.
+    classes: all classes that there can be; None: those of the estimator, and if that is
+    None too, those of y.
+    reset: False: X has the columns that the estimator knows.
     """
     require_targets(estimator, y, X)
     share = estimator.held_out_share
@@ -511,19 +487,9 @@ def vectorized_model(
 ) -> BackoffModel:
     """A model of path matrices under the symbols of the text that a vectorizer read.
 
-    Parameters
-    ----------
-    estimator : BackoffClassifier
-        Fitted on the path matrix of a vectorizer.
-
-    columns : ContextTree
-        The vectorizer's tree: its nodes are the columns of the path matrix.
-
-    symbols : int ndarray of shape (n,)
-        The symbol id of `labels` for each symbol of `columns`.
-
-    labels : Labels
-        The meaning of the ids; the classes are the estimator's, in order.
+    columns: the vectorizer's tree, whose nodes are the columns of the path matrix that
+    the estimator is fitted on. symbols: the id in `labels` of each symbol of this tree;
+    the classes of `labels` are the estimator's, in order.
     """
     model = estimator.backoff_model_
     tree = estimator._reader.columns_to_symbols(model.tree, columns)

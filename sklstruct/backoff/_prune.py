@@ -15,12 +15,12 @@ with m the depth.
 from __future__ import annotations
 
 import re
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._checks import as_numbers, check_count
+from .._warnings import warn
 from ..context_tree import Pairs
 from ..context_tree._links import drop_newest, newest_symbols
 from ..symbols import need_symbols
@@ -179,11 +179,9 @@ def as_distribution(model: BackoffModel) -> BackoffModel:
             f"{total[n]}, so that there is nothing to prune; leave the n-grams of this "
             "context out"
         )
-    warnings.warn(
+    warn(
         f"model: {int(wrong.sum())} of {total.size} rows miss the sum 1, by up to "
         f"{deviation:.3g}; each row is divided by its sum before it is pruned",
-        UserWarning,
-        stacklevel=3,
     )
     log_prob = model.log_prob - np.log(total)[pairs.nodes()]
     left = 1.0 - pairs.node_sums(np.exp(log_prob))
@@ -348,16 +346,8 @@ def _costs(model, method, counts):
 def log_marginals(model: BackoffModel) -> np.ndarray:
     """log p(h) of every context: the product of the probabilities of its symbols.
 
-    Parameters
-    ----------
-    model : BackoffModel
-        With context symbols.
-
-    Returns
-    -------
-    log_prob : ndarray of shape (n_nodes,)
-        A start mark, which is never predicted, is as frequent as the end mark; other
-        symbols that are not a class have probability 1.
+    A start mark, which is never predicted, is as frequent as the end mark; other
+    symbols that are not a class have probability 1.
     """
     tree, labels = model.tree, model.labels
     need_symbols(labels, "the probability of a context")
@@ -405,27 +395,12 @@ def worth_of_prefixes(
     """The largest worth of each pair and of the pairs of the context "h y".
 
     A pair (h, y) must stay while the context "h y" has pairs. The pairs whose result is
-    above a threshold satisfy this.
+    above a threshold satisfy this. Those of the root have the largest number.
 
-    Parameters
-    ----------
-    pairs : Pairs
-        Over a trie.
-
-    ahead : int32 ndarray of shape (n_pairs,)
-        From `next_contexts`.
-
-    worth : ndarray of shape (n_pairs,)
-        Numbers, or booleans: which pairs are to stay.
-
-    suffixes : bool
-        True: a pair (h', y), h' without the oldest symbol of h, must stay with (h, y),
-        too, as files of n-grams need.
-
-    Returns
-    -------
-    worth : ndarray of shape (n_pairs,)
-        Those of the root are the largest number.
+    ahead: from `next_contexts`.
+    worth: numbers, or which pairs are to stay.
+    suffixes: a pair (h', y), h' without the oldest symbol of h, must stay with (h, y),
+    too, as files of n-grams need.
     """
     tree = pairs.tree
     worth = np.array(worth)

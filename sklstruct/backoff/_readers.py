@@ -58,13 +58,7 @@ class WindowReader(NamedTuple):
 
 
 class PathReader:
-    """Reads the rows of a path matrix, each a path from the root to a node.
-
-    Parameters
-    ----------
-    paths : PathTree
-        Of the path matrix that was counted.
-    """
+    """Reads the rows of a path matrix, each a path from the root to a node."""
 
     def __init__(self, paths: PathTree) -> None:
         self._tree, self._node_of_column = paths
@@ -97,13 +91,8 @@ class PathReader:
     def renumber(self, tree: ContextTree, kept: np.ndarray) -> None:
         """Let paths lead to the nodes of the counted trie that the model keeps.
 
-        Parameters
-        ----------
-        tree : ContextTree
-            The trie.
-
-        kept : int32 ndarray of shape (n_nodes,)
-            The number of each of its nodes in the model, -1 for those that are gone.
+        kept: the number of each node of the trie in the model, -1 for those that are
+        gone.
         """
         self.kept = kept
         self._nearest = tree.nearest(kept)
@@ -113,14 +102,8 @@ class PathReader:
     ) -> ContextTree:
         """The model's tree under the symbols of the tree that made the columns.
 
-        Parameters
-        ----------
-        tree : ContextTree
-            The trie of the fitted model, whose symbols are columns.
-
-        vectorized : ContextTree
-            The tree of the vectorizer, whose nodes are the columns. Columns are in
-            its canonical order, so siblings stay sorted.
+        The symbols of `tree` are columns, the nodes of `vectorized`. Columns are in its
+        canonical order, so siblings stay sorted.
         """
         column = np.flatnonzero(self._node_of_column >= 0)
         node = self._node_of_column[column]

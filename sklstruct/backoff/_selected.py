@@ -22,20 +22,10 @@ _SAME = 1e-12
 
 
 def next_contexts(pairs: Pairs, labels: Labels) -> np.ndarray:
-    """The context "h y" of each pair (h, y).
+    """The context "h y" of each pair (h, y) of a trie.
 
-    Parameters
-    ----------
-    pairs : Pairs
-        Over a trie.
-
-    labels : Labels
-        Of the pairs; without symbols no context is known.
-
-    Returns
-    -------
-    node : int32 ndarray of shape (n_pairs,)
-        The root where it is not in the tree, -1 where it is not known.
+    The root where it is not in the tree, -1 where it is not known: labels without
+    symbols know none.
     """
     tree = pairs.tree
     if tree.n_nodes == 1 or labels.symbols is None:
@@ -45,21 +35,7 @@ def next_contexts(pairs: Pairs, labels: Labels) -> np.ndarray:
 
 
 def selected_nodes(pairs: Pairs, keep: np.ndarray) -> np.ndarray:
-    """The number that each node has after ``pairs.select(keep)``.
-
-    Parameters
-    ----------
-    pairs : Pairs
-        Over a trie.
-
-    keep : ndarray of shape (n_pairs,), bool
-        The pairs that stay.
-
-    Returns
-    -------
-    index : int32 ndarray of shape (n_nodes,)
-        -1 for those that are gone.
-    """
+    """The number of each node after ``pairs.select(keep)``, -1 for a node that goes."""
     alive = np.zeros(pairs.tree.n_nodes, dtype=bool)
     alive[pairs.nodes()[keep]] = True
     return pairs.tree.select(alive)[1]
@@ -85,21 +61,11 @@ class Masses:
 def free_mass(model: BackoffModel, low: np.ndarray, nodes: np.ndarray) -> np.ndarray:
     """The parent's mass on the classes without a pair at a node, of the given nodes.
 
-    Parameters
-    ----------
-    model : BackoffModel
-        Its back-off weights are read at ancestors of `nodes` only.
+    0 for the root, nodes with every class, and nodes that are not asked for. The
+    back-off weights of the model are read at ancestors of `nodes` only.
 
-    low : ndarray of shape (n_pairs - n_classes,)
-        P(y | parent(n)) of the pairs (n, y) below the root.
-
-    nodes : int32 ndarray
-        Rising; not the root.
-
-    Returns
-    -------
-    free : ndarray of shape (n_nodes,)
-        0 for the root, nodes with every class, and nodes that are not asked for.
+    low: P(y | parent(n)) of the pairs (n, y) below the root. nodes: rising, without the
+    root.
     """
     pairs, n_classes = model.pairs, model.n_classes
     sizes = np.diff(pairs.ptr)
@@ -121,17 +87,7 @@ def free_mass(model: BackoffModel, low: np.ndarray, nodes: np.ndarray) -> np.nda
 def without_pairs(model: BackoffModel, keep: np.ndarray) -> BackoffModel:
     """The model of some of the pairs, normalised by its back-off weights.
 
-    Parameters
-    ----------
-    model : BackoffModel
-        The whole model.
-
-    keep : ndarray of shape (n_pairs,), bool
-        Pairs to keep; those of the root stay.
-
-    Returns
-    -------
-    smaller : BackoffModel
+    Those of the root stay, whatever `keep` says.
     """
     n_classes = model.n_classes
     m = Masses(model)
@@ -160,24 +116,8 @@ def renormalize(
 ) -> BackoffModel:
     """The model with the back-off weights by which every row sums to 1.
 
-    Parameters
-    ----------
-    pairs : Pairs
-        Over a trie.
-
-    log_prob : ndarray of shape (n_pairs,)
-        Of each pair.
-
-    log_left : ndarray of shape (n_nodes,)
-        Logarithm of one minus the sum of a context's probabilities; the root's is not
-        used.
-
-    labels : Labels
-        Of the model.
-
-    Returns
-    -------
-    model : BackoffModel
+    log_left: logarithm of one minus the sum of a context's probabilities; the root's is
+    not used.
     """
     tree, n_classes = pairs.tree, pairs.n_classes
     log_prob = np.array(log_prob)
@@ -214,18 +154,9 @@ def without_zero_weights(model: BackoffModel) -> BackoffModel:
 
     A pair of weight 0 has the probability of backing off, so that it can go, unless its
     n-gram is the beginning of one that stays, or the end. A context goes with the last
-    of its pairs, if its back-off weight is 1.
-
-    Parameters
-    ----------
-    model : BackoffModel
-        Its `zero_weight` names the candidates. With a prior the weight of 0 keeps the
-        number of the prior, so each is compared.
-
-    Returns
-    -------
-    model : BackoffModel
-        `model` itself if every pair stays.
+    of its pairs, if its back-off weight is 1. `zero_weight` of the model names the
+    candidates; with a prior the weight of 0 keeps the number of the prior, so each is
+    compared. The model itself if every pair stays.
     """
     if model.zero_weight is None or model.max_depth == 0:
         return model

@@ -9,10 +9,7 @@ from importlib.machinery import ModuleSpec
 def stand_in(module: str, name: str, *others: str) -> None:
     """Put one of our loaded modules where ``import name`` finds it, and `others`.
 
-    Raises
-    ------
-    RuntimeError
-        If another module of that name is loaded.
+    RuntimeError if another module of that name is loaded.
     """
     here = sys.modules[module]
     for one in (name, *others):

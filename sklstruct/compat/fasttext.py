@@ -388,7 +388,7 @@ def load_model(path: str | os.PathLike) -> _FastText:
     ValueError
         If the file is damaged or is not a model; the message names the place.
     """
-    path = path_as_peers_take(path, "path")
+    path = path_as_peers_take(path)
     if is_fasttext(path):
         return _FastText(path)
     try:

@@ -142,7 +142,7 @@ class Model(Tables):
     ) -> None:
         if config is not None and not isinstance(config, Config):
             raise TypeError(f"config must be a Config, got {type(config).__name__}")
-        name = os.path.abspath(path_as_peers_take(path, "path"))
+        name = os.path.abspath(path_as_peers_take(path))
         try:
             image = _load(name)
         except (OSError, ValueError) as exc:

@@ -21,18 +21,7 @@ from ._tree import ContextTree, pointers
 
 
 def newest_symbols(tree: ContextTree) -> np.ndarray:
-    """Most recent symbol of each node's context.
-
-    Parameters
-    ----------
-    tree : ContextTree
-        A trie.
-
-    Returns
-    -------
-    newest : int32 ndarray of shape (n_nodes,)
-        -1 for the root, whose context is empty.
-    """
+    """Most recent symbol of the context of each node of a trie; -1 for the root."""
     tree.check_trie("a suffix link")
     out = np.empty(tree.n_nodes, dtype=np.int32)
     _fast.newest_symbols(tree.parent, tree.symbol, out)
@@ -50,19 +39,8 @@ def nodes_ending_in(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """The contexts whose most recent symbol is one of some, level by level.
 
-    Parameters
-    ----------
-    tree : ContextTree
-        A trie.
-
-    wanted : bool ndarray of shape (n_symbols,)
-        The symbols.
-
-    Returns
-    -------
-    levels : list of (nodes, newest)
-        int32 arrays for level 1, 2, ...: the nodes, in their order, and the most recent
-        symbol of each. The first is there, empty, even where the tree has no level 1.
+    (nodes in their order, the most recent symbol of each) for level 1, 2, ... of a
+    trie. The first is there, empty, even where the tree has no level 1.
     """
     tree.check_trie("a suffix link")
     level = tree.level(1)
@@ -81,19 +59,11 @@ def nodes_ending_in(
 
 
 def drop_newest(tree: ContextTree) -> np.ndarray:
-    """Node of each context without its most recent symbol.
+    """Node of each context of a trie without its most recent symbol.
 
-    Parameters
-    ----------
-    tree : ContextTree
-        A trie.
-
-    Returns
-    -------
-    link : int32 ndarray of shape (n_nodes,)
-        0, the root, for the root and for contexts of one symbol; -1 if the shorter
-        context is not a node. In a tree of running text only contexts that end the
-        text may lack a link.
+    0, the root, for the root and for contexts of one symbol; -1 if the shorter context
+    is not a node. In a tree of running text only contexts that end the text may lack a
+    link.
     """
     tree.check_trie("a suffix link")
     out = np.empty(tree.n_nodes, dtype=np.int32)
@@ -104,23 +74,10 @@ def drop_newest(tree: ContextTree) -> np.ndarray:
 def find_pairs(
     pair_ptr: np.ndarray, target: np.ndarray, nodes: np.ndarray, targets: np.ndarray
 ) -> np.ndarray:
-    """Index of each pair (node, class).
+    """Index of each pair (node, class); -1 without such a pair, or for negative
+    numbers.
 
-    Parameters
-    ----------
-    pair_ptr : int32 ndarray of shape (n_nodes + 1,)
-        Pairs of node n are ``pair_ptr[n]:pair_ptr[n + 1]``.
-
-    target : int32 ndarray of shape (n_pairs,)
-        Class of each pair, rising within a node.
-
-    nodes, targets : int32 ndarrays of shape (n,)
-        The pairs to find; nodes below n_nodes.
-
-    Returns
-    -------
-    pair : int32 ndarray of shape (n,)
-        -1 where there is no such pair, or the node or class is negative.
+    Pairs of node n are ``pair_ptr[n]:pair_ptr[n + 1]``, of rising classes `target`.
     """
     out = np.empty(nodes.size, dtype=np.int32)
     _find_fast.find_pairs(pair_ptr, target, nodes, targets, out)
@@ -141,27 +98,11 @@ def extend_pairs(
 ) -> tuple[np.ndarray, int]:
     """The node "h y" of each pair (h, y), the context after y has followed h.
 
-    Parameters
-    ----------
-    tree : ContextTree
-        A trie.
+    It is 0, the root, if "h y" is not a node. Also the number of nodes "h y" with a
+    class y that lack the pair (h, y).
 
-    link : int32 ndarray of shape (n_nodes,)
-        ``drop_newest(tree)``.
-
-    pair_ptr, target : int32 ndarrays
-        Pairs over the tree, as in `find_pairs`.
-
-    class_of_symbol : int32 ndarray of shape (n_symbols,)
-        Class of each context symbol, -1 for a symbol without a class.
-
-    Returns
-    -------
-    node : int32 ndarray of shape (n_pairs,)
-        0, the root, if "h y" is not a node.
-
-    missing : int
-        Number of nodes "h y" with a class y that lack the pair (h, y).
+    link: ``drop_newest(tree)``, of a trie. class_of_symbol: -1 for a symbol without a
+    class.
     """
     out = np.zeros(target.size, dtype=np.int32)
     missing = 0
@@ -175,23 +116,9 @@ def extend_pairs(
 def close_links(tree: ContextTree, link: np.ndarray) -> tuple[ContextTree, np.ndarray]:
     """The smallest trie with the contexts of `tree` in which no `drop_newest` is -1.
 
-    Its contexts are all substrings of contexts of `tree`. Nodes keep their order.
-
-    Parameters
-    ----------
-    tree : ContextTree
-        A trie.
-
-    link : int32 ndarray of shape (n_nodes,)
-        ``drop_newest(tree)``.
-
-    Returns
-    -------
-    closed : ContextTree
-        `tree` itself if it has all links.
-
-    index : int32 ndarray of shape (n_nodes,)
-        The node of `closed` for each node of `tree`.
+    Its contexts are all substrings of contexts of `tree`, which is returned itself if
+    it has all links. Nodes keep their order. Also the new node of each node of `tree`.
+    link: ``drop_newest(tree)``.
     """
     tree.check_trie("a suffix link")
     missing = link < 0

@@ -29,38 +29,19 @@ class MergedCounts(NamedTuple):
 
 
 def merge_trees(trees: Sequence[ContextTree]) -> tuple[ContextTree, list[np.ndarray]]:
-    """The tree of the contexts of several tries.
+    """The union of the contexts of several tries with one numbering of their symbols.
 
-    Parameters
-    ----------
-    trees : sequence of ContextTree
-        Tries with one numbering of their symbols.
-
-    Returns
-    -------
-    tree : ContextTree
-        The union of the contexts.
-
-    index : list of int32 ndarray
-        The node of the merged tree for each node of each tree.
+    Also its node for each node of each tree.
     """
     tree, _, _, _, index = _merged(trees, None)
     return tree, index
 
 
 def merge_counts(parts: Sequence[tuple[Pairs, np.ndarray]]) -> MergedCounts:
-    """The pairs of several counts, and their summed counts.
+    """The pairs of several counts over tries, and their summed counts.
 
-    Parameters
-    ----------
-    parts : sequence of (Pairs, ndarray)
-        Pairs over tries, and their counts. Symbols and classes are numbered alike;
-        there may be more classes in one than in another.
-
-    Returns
-    -------
-    merged : MergedCounts
-        A pair is in it if it is in one of the parts.
+    Symbols and classes are numbered alike; there may be more classes in one than in
+    another.
     """
     tree, ptr, target, total, index = _merged([pairs.tree for pairs, _ in parts], parts)
     return MergedCounts(pairs_of_arrays(tree, ptr, target), total, index)
@@ -167,23 +148,10 @@ def renumber_pairs(
     symbol_ids: np.ndarray,
     n_symbols: int,
 ) -> Pairs:
-    """The same pairs under new ids, with more classes and symbols.
+    """The same pairs under new ids, which rise, with more classes and symbols.
 
-    The pairs below the root keep their order, and follow the classes at the root.
-
-    Parameters
-    ----------
-    class_ids : int32 ndarray of shape (`n_classes` before,)
-        The new id of each class, rising.
-
-    n_classes : int
-        Number of classes, at the root too.
-
-    symbol_ids : int32 ndarray of shape (`n_symbols` before,)
-        The new id of each context symbol, rising.
-
-    n_symbols : int
-        Number of symbols.
+    The pairs below the root keep their order, and follow the `n_classes` classes at the
+    root.
     """
     tree, below = pairs.tree, pairs.target[pairs.n_classes :]
     symbol = np.empty_like(tree.symbol)

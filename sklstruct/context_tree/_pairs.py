@@ -87,7 +87,7 @@ class Pairs:
                     "every class in order"
                 )
             check_ids("target", target, 0, n_classes, "class id")
-            check_sorted_groups("target", target, ptr, "classes are sorted")
+            check_sorted_groups("target", target, ptr)
         self._set(tree, ptr, target, None)
 
     def _set(self, tree, ptr, target, parent):

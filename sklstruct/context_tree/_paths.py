@@ -16,29 +16,12 @@ from ._tree import ContextTree, tree_of_arrays
 
 
 def tree_of_paths(X: Any) -> tuple[ContextTree, np.ndarray, np.ndarray]:
-    """Read the tree back from a path matrix.
+    """Read the tree back from a path matrix, whose rows are paths of samples.
 
-    Parameters
-    ----------
-    X : CSR matrix of shape (n_samples, n_columns)
-        Row = path of a sample (see `SuffixTreeVectorizer`), indices sorted.
-
-    Returns
-    -------
-    tree : ContextTree
-        Nodes are the columns that occur. Symbols are numbers of columns: they are
-        distinct among siblings and have no other meaning.
-
-    terminal : int32 ndarray of shape (n_samples,)
-        The deepest node of each sample.
-
-    column_to_node : int32 ndarray of shape (n_columns,)
-        -1 for a column that does not occur.
-
-    Raises
-    ------
-    ValueError
-        If a row is not a path of one tree.
+    Nodes are the columns that occur. Symbols are numbers of columns: they are distinct
+    among siblings and have no other meaning. Also the deepest node of each sample, and
+    the node of each column, -1 for a column that does not occur. ValueError if a row is
+    not a path of one tree. The indices of X are sorted.
     """
     indptr, indices, data = _path_arrays(X)
     n_columns = X.shape[1]

@@ -34,13 +34,7 @@ _MOST_RUNS = 64
 
 
 class Spill:
-    """A temporary file of columns. It has no name, so that nothing can be left.
-
-    Parameters
-    ----------
-    folder : str or None
-        Folder of the file; None: that of the system for temporary files.
-    """
+    """A temporary file of columns. It has no name, so that nothing can be left."""
 
     def __init__(self, folder: str | None) -> None:
         self._folder = tempfile.gettempdir() if folder is None else folder
@@ -65,10 +59,7 @@ class Spill:
     def write(self, data: memoryview) -> int:
         """Write some bytes; returns their position.
 
-        Raises
-        ------
-        OSError
-            If the disk has no room; it names the folder.
+        OSError, with the folder, if the disk has no room.
         """
         at = self._size
         try:
@@ -164,16 +155,7 @@ class Column:
 
 
 class Stored:
-    """An object that can be pickled, with its arrays in a temporary file.
-
-    Parameters
-    ----------
-    x : object
-        The object.
-
-    folder : str or None
-        Folder of the file.
-    """
+    """An object that can be pickled, with its arrays in a temporary file."""
 
     def __init__(self, x: Any, folder: str | None) -> None:
         arrays: list[pickle.PickleBuffer] = []
@@ -234,16 +216,9 @@ class RunFile(NamedTuple):
     def places(self, prefixes: Sequence[tuple[int, ...]]) -> tuple[np.ndarray, ...]:
         """The places where ranges of contexts begin and end, for `range`.
 
-        Parameters
-        ----------
-        prefixes : sequence of tuples
-            In their order; see `_shards`.
-
-        Returns
-        -------
-        begin, end : int64 ndarrays of shape (n_levels, 2, n)
-            Number of nodes and pairs of each level before a range that begins, or
-            ends, with a prefix. The contexts above the prefix are in both ranges.
+        Numbers of nodes and pairs of each level, (n_levels, 2, n), before a range that
+        begins, and that ends, with each of the prefixes, which are in their order (see
+        `_shards`). The contexts above the prefix are in both ranges.
         """
         length = np.array([len(prefix) for prefix in prefixes])
         begin, end = np.zeros((2, len(self.levels), 2, length.size), dtype=np.int64)
@@ -294,17 +269,9 @@ class RunFile(NamedTuple):
 
 
 class CountRuns:
-    """Counts of the parts of a text, on disk.
+    """Counts of the parts of a text, on disk; OSError if it has no room.
 
-    Parameters
-    ----------
-    folder : str or None
-        Folder of the files; None: the folder of the system for temporary files.
-
-    Raises
-    ------
-    OSError
-        If the disk has no room.
+    folder: None: the folder of the system for temporary files.
     """
 
     def __init__(self, folder: str | None = None) -> None:

@@ -70,19 +70,9 @@ def border(tree: ContextTree, prefix: Prefix, last: bool) -> list[int]:
 class PairShard(Pairs):
     """The pairs of some of the contexts of a whole tree, and of those above them.
 
-    Parameters
-    ----------
-    pairs : Pairs
-        Of the contexts.
-
-    bounds : (Prefix, Prefix)
-        The first of the contexts, and the first after them.
-
-    n_levels : int
-        Number of levels of the whole tree; the last ones may be empty here.
-
-    exchange : Exchange
-        Computes sums over all shards.
+    bounds: the first of the contexts, and the first after them.
+    n_levels: of the whole tree; the last ones may be empty here.
+    exchange: computes sums over all shards.
     """
 
     def __init__(
@@ -146,17 +136,8 @@ def shard_bounds(
 ) -> list[tuple[Prefix, Prefix]]:
     """n_shards ranges of contexts of about equal sizes; some may be empty.
 
-    Parameters
-    ----------
-    prefixes : int ndarray of shape (n, width)
-        The contexts with which a range may begin, in their order; -1 after the last
-        symbol.
-
-    sizes : ndarray of shape (n,)
-        Of the contexts from each prefix to the next.
-
-    n_shards, n_symbols : int
-        Number of ranges, and of symbols.
+    prefixes: the contexts with which a range may begin, in their order; -1 after the
+    last symbol. sizes: of the contexts from each prefix to the next.
     """
     # A prefix goes to the shard that holds its middle.
     middle = np.cumsum(sizes) - 0.5 * sizes
@@ -198,18 +179,7 @@ def prefixes_of_keys(keys: np.ndarray, width: int, n_symbols: int) -> np.ndarray
 
 
 class ShardPlaces:
-    """The places of the nodes and pairs of shards in the whole tree.
-
-    Parameters
-    ----------
-    sizes : list of (list of int, list of int)
-        The `level_sizes` of each shard, in their order.
-
-    Attributes
-    ----------
-    n_nodes, n_pairs, n_levels : int
-        Sizes of the whole tree.
-    """
+    """The places of the nodes and pairs of shards in the whole tree, and its sizes."""
 
     def __init__(self, sizes: list[tuple[list[int], list[int]]]) -> None:
         n_levels = max(len(nodes) for nodes, _ in sizes)
@@ -277,17 +247,8 @@ def level_sizes(pairs: Pairs) -> tuple[list[int], list[int]]:
 
 
 class Joined:
-    """The whole tree of some shards, and the places of their nodes and pairs in it.
-
-    Parameters
-    ----------
-    shards : list of Pairs
-        In their order.
-
-    Attributes
-    ----------
-    pairs : Pairs
-        Of the whole tree.
+    """The whole tree of some shards, in their order, and the places of their nodes and
+    pairs.
     """
 
     def __init__(self, shards: list[Pairs]) -> None:

@@ -11,26 +11,11 @@ from ._tree import ContextTree, check_samples, check_size, pointers, tree_of_arr
 
 
 def suffix_tree(histories: Histories, n_symbols: int) -> tuple[ContextTree, np.ndarray]:
-    """Collapsed tree of the contexts of the samples.
+    """Collapsed tree of the contexts of the samples, and the deepest node of each
+    sample.
 
     A context and its only extension are one node when every occurrence of the context
     has that extension; `ContextTree.from_histories` gives the trie.
-
-    Parameters
-    ----------
-    histories : Histories
-        The samples.
-
-    n_symbols : int
-        Symbol ids are below n_symbols.
-
-    Returns
-    -------
-    tree : ContextTree
-        With span, edge_text and edge_pos.
-
-    terminal : int32 ndarray of shape (n_samples,)
-        The deepest node of each sample.
     """
     order, lcp = sort_histories(histories, n_symbols)
     flat, offset, length = histories
@@ -87,21 +72,7 @@ def find_histories(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Deepest known node of each sample, of a trie or a collapsed tree.
 
-    Parameters
-    ----------
-    tree : ContextTree
-        Contexts.
-
-    histories : Histories
-        The samples.
-
-    Returns
-    -------
-    node : int32 ndarray of shape (n_samples,)
-        The nodes.
-
-    matched : int32 ndarray of shape (n_samples,)
-        Number of contexts merged in the node that were matched; 1 in a trie.
+    Also the number of contexts merged in the node that were matched; 1 in a trie.
     """
     histories.check()
     flat, offset, length = histories
@@ -139,20 +110,8 @@ def sort_histories(
 def expand_tree(tree: ContextTree) -> tuple[ContextTree, np.ndarray]:
     """The trie that a collapsed tree stands for; the tree itself for a trie.
 
-    Parameters
-    ----------
-    tree : ContextTree
-        Collapsed or not.
-
-    Returns
-    -------
-    trie : ContextTree
-        Every context merged in a node is a node again.
-
-    index : int32 ndarray of shape (n_trie_nodes,)
-        Suffix j (1 ... ``span[n]``) of node n is the trie's node
-        ``index[offset[n] + j - 1]``, with `offset` the exclusive running sum of
-        the spans.
+    Suffix j (1 ... ``span[n]``) of node n is the trie's node ``index[offset[n] + j -
+    1]`` of the second result, with `offset` the exclusive running sum of the spans.
     """
     if tree.span is None:
         return tree, np.arange(tree.n_nodes, dtype=np.int32)
@@ -194,21 +153,10 @@ def _expand(tree):
 
 
 def expand_pairs(pairs: Pairs) -> tuple[Pairs, np.ndarray]:
-    """The pairs of the trie: every merged context has the same ones.
+    """The pairs of the trie of `expand_tree`: every merged context has the same ones.
 
-    Parameters
-    ----------
-    pairs : Pairs
-        Over a tree, collapsed or not.
-
-    Returns
-    -------
-    expanded : Pairs
-        Over the trie of `expand_tree`; `pairs` itself where the tree is a trie.
-
-    source : integer ndarray of shape (n_expanded,)
-        The pair that each is merged in: numbers of the pairs become
-        ``numbers[source]``.
+    `pairs` itself where the tree is a trie. Also the pair that each is merged in:
+    numbers of the pairs become ``numbers[source]``.
     """
     tree = pairs.tree
     if tree.span is None:

@@ -22,33 +22,12 @@ def count_tokens(
     """Tree, pairs and counts of the contexts of every position of a text.
 
     The result is that of ``ContextTree.from_histories`` and ``Pairs.count`` for all
-    positions. It takes one sort instead of two, and no array of targets.
+    positions. It takes one sort instead of two, and no array of targets. All classes
+    are pairs of the root. Without a token the tree is the root, and all counts are 0.
 
-    Parameters
-    ----------
-    tokens : int32 ndarray of shape (n_tokens,)
-        Symbol ids; -1 before each sentence. The class of a symbol is its id. No token:
-        the tree is the root, and all counts are 0.
-
-    max_depth : int
-        Longest context, at least 0.
-
-    n_symbols, n_classes : int
-        Symbols are below n_symbols; all that are predicted are below n_classes.
-
-    skip : int, default=-1
-        A symbol of contexts that is never predicted (the start mark).
-
-    weight : float64 ndarray of shape (n_tokens,), default=None
-        Positive weight of each position that is predicted; None: 1.
-
-    Returns
-    -------
-    pairs : Pairs
-        Every pair that occurs, and all classes at the root.
-
-    count : float64 ndarray of shape (n_pairs,)
-        c(n, y).
+    tokens: -1 before each sentence; the class of a symbol is its id.
+    skip: a symbol of contexts that is never predicted (the start mark).
+    weight: positive weight of each position that is predicted; None: 1.
     """
     tokens = as_ids("tokens", tokens, 1)
     check_ids("tokens", tokens, -1, n_symbols, "symbol id")

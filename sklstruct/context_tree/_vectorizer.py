@@ -30,25 +30,10 @@ from ._tree import ContextTree
 def check_windows(
     estimator: BaseEstimator, X: Any, padding: Any, *, reset: bool
 ) -> np.ndarray:
-    """Validate a 2-D array of symbols.
+    """Validate a 2-D array of symbols; number and names of columns are set or checked.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Its number and names of columns are set or checked.
-
-    X : array-like of shape (n_samples, n_columns)
-        Symbols. NaN is an error unless it is the padding; the message has its place.
-
-    padding : object
-        The symbol that marks missing history.
-
-    reset : bool
-        Whether the columns are set or checked.
-
-    Returns
-    -------
-    X : ndarray of shape (n_samples, n_columns)
+    NaN is an error, with its place, unless it is the padding, the symbol that marks
+    missing history.
     """
 
     def check(X):
@@ -89,33 +74,11 @@ def _filled(X: Any, padding: Any) -> Any:
 def read_windows(
     estimator: BaseEstimator, X: Any, padding: Any, *, reset: bool, symbols: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Validate a 2-D array of symbols and encode it.
+    """`check_windows`, and (ids, symbols): -1 for padding and symbols that are not
+    known.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Its number and names of columns are set or checked.
-
-    X : array-like of shape (n_samples, n_columns)
-        Symbols. NaN is an error unless it is the padding; the message has its place.
-        Only the 1-D base of a sliding-window view is encoded; the result is a view too.
-
-    padding : object
-        The symbol that marks missing history.
-
-    reset : bool
-        Whether the columns are set or checked.
-
-    symbols : ndarray of shape (n_symbols,), default=None
-        The known symbols; None to learn them from X.
-
-    Returns
-    -------
-    ids : int32 ndarray of shape (n_samples, n_columns)
-        -1 for padding and for symbols that are not known.
-
-    symbols : ndarray of shape (n_symbols,)
-        Sorted, if learnt.
+    The symbols are learnt from X, sorted, if they are None. Only the 1-D base of a
+    sliding-window view is encoded; the result is a view too.
     """
     X = check_windows(estimator, X, padding, reset=reset)
     if symbols is None:

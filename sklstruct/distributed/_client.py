@@ -125,21 +125,9 @@ def wait_for(client: Any, future: Any, look: Callable[[], None]) -> Future:
     request is sent, Dask keeps the cancelled request, and no result of this client can
     be received any more (dask/distributed #8514). Here nothing cancels the request.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        The client of the task.
-
-    future : distributed.Future
-        The task. It is cancelled if `look` raises an error, and by Ctrl-C.
-
-    look : callable
-        Called every `PATIENCE` seconds; it raises an error to end the wait.
-
-    Returns
-    -------
-    answer : concurrent.futures.Future
-        Has ended; ``answer.result()`` is the result or raises the error.
+    `look` is called every `PATIENCE` seconds, and raises an error to end the wait:
+    then, and by Ctrl-C, the task is cancelled. The answer has ended: its ``result()``
+    is that of the task, or raises its error.
     """
     loop = client.loop.asyncio_loop
     answer = asyncio.run_coroutine_threadsafe(_gather(client, future), loop)
@@ -161,13 +149,7 @@ def wait_for(client: Any, future: Any, look: Callable[[], None]) -> Future:
 
 
 class WorkersWatch:
-    """Finds out when a wait would never end: no workers, or all of them paused.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        The client of the cluster.
-    """
+    """Finds out when a wait would never end: no workers, or all of them paused."""
 
     def __init__(self, client: Any) -> None:
         self._client = client

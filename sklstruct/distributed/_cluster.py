@@ -51,20 +51,10 @@ _LEAST_ROOM = 1 << 24
 class Cluster:
     """A text on the workers of a cluster.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        The client of the cluster.
-
-    parts : callable
-        Returns the parts of the text for `read_part`, or futures of them. It is called
-        again when they are needed again.
-
-    analyzer : {"word", "kenlm", "char"}, default="word"
-        The rule by which the workers split strings.
-
-    memory : float, default=math.inf
-        Bytes in which a worker counts.
+    parts: returns the parts of the text for `read_part`, or futures of them. It is
+    called again when they are needed again.
+    analyzer: the rule by which the workers split strings.
+    memory: bytes in which a worker counts.
     """
 
     def __init__(
@@ -175,22 +165,10 @@ class Cluster:
     ) -> None:
         """Count every part, and set the `bounds` of the shards.
 
-        Parameters
-        ----------
-        labels : Labels
-            Of the text.
-
-        sizes : ndarray of shape (n_symbols,)
-            Occurrences of each symbol.
-
-        max_depth, depth : int
-            Columns of the windows, and the longest contexts; None: all columns.
-
-        n_shards : int
-            Number of shards.
-
-        divide : bool, default=True
-            Whether contexts that end in one symbol may be in several shards.
+        sizes: occurrences of each symbol.
+        max_depth, depth: columns of the windows, and the longest contexts; None: all
+        columns.
+        divide: whether contexts that end in one symbol may be in several shards.
         """
         self._labels, n = labels, sizes.size
         keys, width = np.arange(1, n + 1), 1

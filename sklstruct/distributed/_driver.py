@@ -101,16 +101,8 @@ class AnswerLog:
 class Shards(Protocol):
     """The counts of a text, divided into shards.
 
-    Attributes
-    ----------
-    client : distributed.Client
-        The client of the cluster.
-
-    bounds : list of (Prefix, Prefix)
-        The first context of each shard, and the first after them; see `PairShard`.
-
-    room : float
-        Bytes of the shards that a worker has in memory at once.
+    bounds: the first context of each shard, and the first after them; see `PairShard`.
+    room: bytes of the shards that a worker has in memory at once.
     """
 
     client: Any
@@ -133,38 +125,14 @@ class Call(NamedTuple):
 
 
 class ShardDriver:
-    """The fits of all shards, in lockstep.
+    """The fits of all shards of a counted text, in lockstep.
 
-    Parameters
-    ----------
-    shards : Shards
-        The text, counted.
-
-    estimator : BackoffClassifier
-        Unfitted, and without its checkpoint.
-
-    checkpoint : Checkpoint or None
-        Place of the states of the shards.
-
-    for_gate : bool, default=False
-        Whether the models have the weight of the samples in each context.
-
-    Attributes
-    ----------
-    client : distributed.Client
-        Must be the current client when methods are called.
-
-    bounds : list of (Prefix, Prefix)
-        The first context of each shard, and the first after them; see `PairShard`.
-
-    n_exchanges : int
-        Number of sums over all shards.
-
-    n_bytes : int
-        Bytes of the arrays that the shards sent and received for them.
-
-    n_losses : int
-        Number of restored shards.
+    The estimator is unfitted and without its checkpoint, which has the place of the
+    states of the shards. The client of the shards must be the current client when
+    methods are called. `n_exchanges` is the number of sums over all shards, `n_bytes`
+    that of the bytes of the arrays that the shards sent and received for them, and
+    `n_losses` that of restored shards. With `for_gate` the models have the weight of
+    the samples in each context.
     """
 
     def __init__(
@@ -321,16 +289,10 @@ class ShardDriver:
     def ask(
         self, k: int, method: str, *arguments: Any, call: Call | None = None
     ) -> Any:
-        """The result of a method of a shard, which is restored if it is lost.
+        """The result of a method of `tasks.ShardFit`; a shard that is lost is restored.
 
-        Parameters
-        ----------
-        k, method, arguments
-            Number of the shard, and a method of `tasks.ShardFit` with its arguments.
-
-        call : Call or None, default=None
-            The result of `begin` with the same arguments. If the shard has been
-            restored since, the call is made again.
+        call: the result of `begin` with the same arguments. If the shard has been
+        restored since, the call is made again.
         """
         if call is None or call.actor is not self._actors[k]:
             call = self.begin(k, method, *arguments)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable
 from numbers import Integral
 from typing import Any, BinaryIO, NamedTuple
@@ -20,6 +19,7 @@ from .._compat import (
     _fit_context,
     with_callbacks,
 )
+from .._warnings import warn
 from ..backoff import BackoffClassifier
 from ..language_model import LanguageModel
 from ..language_model._encode import encode_held_out, refuse_held_out, vocabulary_rules
@@ -322,7 +322,7 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
             driver.close()
             raise
         for message, category in notes:
-            warnings.warn(message, category, stacklevel=3)
+            warn(message, category)
         self._remote = Remote(driver, lm, estimator, labels)
         self._set_figures([driver])
 

@@ -43,10 +43,7 @@ class Abandoned(BaseException):
 class Meeting:
     """The fit's end of the connection: makes requests and waits for the answers.
 
-    Attributes
-    ----------
-    given : object
-        The argument of the first call of `Lockstep.advance`.
+    `given` is the argument of the first call of `Lockstep.advance`.
     """
 
     given: Any = None
@@ -77,10 +74,7 @@ class Meeting:
 class Lockstep:
     """A function in its own thread, run from one request to the next.
 
-    Parameters
-    ----------
-    function : callable
-        Called with a `Meeting`; its result is the value of the last request.
+    It is called with a `Meeting`; its result is the value of the last request.
     """
 
     def __init__(self, function: Callable[[Meeting], Any]) -> None:
@@ -127,12 +121,8 @@ def join(requests: Iterable[Request]) -> Request:
     """One request in the place of those of all shards, which are not kept.
 
     The value is the sums of the arrays by name, in the order of the shards, if the kind
-    is TOTAL; else the list of the values.
-
-    Raises
-    ------
-    RuntimeError
-        If the requests differ: then the shards do not run the same program.
+    is TOTAL; else the list of the values. RuntimeError if the requests differ: then the
+    shards do not run the same program.
     """
     kinds, shapes, values = set(), set(), []
     found: dict[Prefix, np.ndarray] = {}

@@ -35,27 +35,11 @@ _MOST_TOKENS = 1 << 20
 
 
 def text_parts(X: Any, client: Any, analyzer: str) -> tuple[Callable[[], list], float]:
-    """The parts of a text, and the memory in which a worker counts.
+    """(function that gives the parts of a text, bytes in which a worker counts).
 
-    Parameters
-    ----------
-    X : Dask collection, list of Delayed, TextFile or iterable of sentences
-        The partitions of a bag, a series or an array are parts, and so is each Delayed;
-        files and sentences are cut.
-
-    client : distributed.Client
-        The client of the cluster that reads them.
-
-    analyzer : {"word", "kenlm", "char"}
-        The rule by which strings in this process are split.
-
-    Returns
-    -------
-    parts : callable
-        Returns the parts for `read_part`, or futures of them.
-
-    memory : float
-        In bytes.
+    The partitions of a bag, a series or an array are parts, and so is each Delayed;
+    files and sentences are cut. Strings in this process are split by the rule
+    `analyzer`.
     """
     memory = _memory_of_a_thread(client)
     # Enough parts for all threads, and no more: their counts have to be merged.
@@ -133,23 +117,10 @@ def _sentence_name(first, i):
 
 
 class Vocabulary:
-    """The words of all parts, for the labels of the text.
+    """The words of all parts (`PartWords`), for the labels of the text.
 
-    Parameters
-    ----------
-    parts : iterable of PartWords
-        Words of the parts and their counts.
-
-    Attributes
-    ----------
-    symbols : list
-        The distinct words.
-
-    n_sentences : int
-        Number of sentences.
-
-    odd : OddSpaces
-        White space on which the rules for words differ.
+    `symbols` are the distinct words, and `odd` is the white space on which the rules
+    for words differ.
     """
 
     def __init__(self, parts: Iterable[Any]) -> None:

@@ -126,29 +126,12 @@ def write_rows(
     """Write the contexts of a part, sorted by their newest symbol, into files.
 
     A file holds one symbol of each context, or its class, so that a tree can be made
-    level by level. Samples without a context are left out.
+    level by level. Samples without a context are left out. The number of samples by
+    newest symbol.
 
-    Parameters
-    ----------
-    rows : PartRows
-        The samples.
-
-    n : int
-        How many of them.
-
-    reader : ContextReader
-        Turns windows into contexts.
-
-    depth : int
-        Symbols of a context that are written.
-
-    path : str
-        The beginning of the names of the files.
-
-    Returns
-    -------
-    sizes : int64 ndarray of shape (n_symbols,)
-        Number of samples by newest symbol.
+    n: the number of rows.
+    depth: symbols of a context that are written.
+    path: the beginning of the names of the files.
     """
     windows, target = rows.first(n)
     columns = reader.columns(windows)
@@ -184,19 +167,9 @@ def count_shard(
 ) -> ShardCounts:
     """The counts of a shard, from the files of all parts.
 
-    Parameters
-    ----------
-    pieces : list of PartSlice
-        Its samples.
-
-    totals : int64 ndarray of shape (n_classes,)
-        Number of samples of each class in all shards.
-
-    n_symbols, depth : int
-        Number of symbols, and how many each context has.
-
-    min_count : int
-        Contexts of fewer samples are left out.
+    totals: number of samples of each class in all shards.
+    depth: number of symbols of each context.
+    min_count: contexts of fewer samples are left out.
     """
 
     def column(k):

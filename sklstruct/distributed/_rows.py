@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +26,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
+from .._warnings import warn
 from ..backoff import BackoffClassifier, BackoffModel
 from ..context_tree._shards import shard_bounds
 from ..mixture import MixtureLM
@@ -111,33 +111,9 @@ def for_workers(estimator: BackoffClassifier) -> BackoffClassifier:
 class RowShards:
     """The `Shards` of the contexts that a reader makes of samples.
 
-    Parameters
-    ----------
-    cluster : Cluster
-        Its workers.
-
-    parts : list of (future, int)
-        `PartRows`, and how many samples of each.
-
-    reader : ContextReader
-        Makes the contexts.
-
-    totals : int64 ndarray of shape (n_classes,)
-        Number of samples of each class.
-
-    depth, min_count : int
-        Longest context, and the least number of its samples.
-
-    n_shards : int
-        Number of shards.
-
-    folder : str or None
-        Folder of the files; None: the folder of the system for temporary files.
-
-    Attributes
-    ----------
-    client, bounds, room
-        As those of `Shards`.
+    parts: futures of `PartRows`, and how many samples of each.
+    totals: number of samples of each class.
+    depth, min_count: longest context, and the least number of its samples.
     """
 
     def __init__(
@@ -234,24 +210,11 @@ class RowsReading(TransformCache):
 
 
 class RowsContexts:
-    """The contexts that a reader makes of samples on the workers; as `Unread`.
+    """The contexts that a reader makes of samples on the workers; as `LazyTransform`.
 
-    Parameters
-    ----------
-    rows : TextRows
-        The samples.
-
-    n : int
-        How many of them, the first ones.
-
-    reader : ContextReader
-        Makes the contexts.
-
-    width : int
-        Symbols of a context.
-
-    totals : int64 ndarray of shape (n_classes,)
-        Number of these samples of each class.
+    n: how many of the rows, the first ones.
+    width: symbols of a context.
+    totals: number of these samples of each class.
     """
 
     def __init__(
@@ -283,7 +246,7 @@ class RowsContexts:
         samples: GroupedSamples | None,
         for_gate: bool,
     ) -> BackoffModel:
-        """As `Unread.fit_model`, on the workers."""
+        """As `LazyTransform.fit_model`, on the workers."""
         shards = self.shards(estimator)
         driver = ShardDriver(shards, for_workers(estimator), for_gate=for_gate)
         try:
@@ -295,41 +258,20 @@ class RowsContexts:
             driver.close()
         self._rows.fits.append((driver, sizes))
         for message, category in notes:
-            warnings.warn(message, category, stacklevel=2)
+            warn(message, category)
         return estimator.backoff_model_
 
 
 class TextRows:
     """The samples of a text on the workers; `Rows` of a composed model.
 
-    Parameters
-    ----------
-    cluster : Cluster
-        Its text is read.
+    n_columns: columns of the windows.
+    n_shards: of a model; see `Cluster.choose_shards`.
+    folder: of files that all workers and this process see; None: that of the system for
+    temporary files.
+    exclude: whether words without a class are left out; else they are an error.
 
-    labels : Labels
-        Of the text.
-
-    n_columns : int
-        Columns of the windows.
-
-    n_shards : int or None
-        Number of shards of a model; see `Cluster.choose_shards`.
-
-    folder : str or None
-        Folder of files that all workers and this process see. None: that of the system
-        for temporary files.
-
-    exclude : bool, default=False
-        Whether words without a class are left out; else they are an error.
-
-    Attributes
-    ----------
-    n_samples : int
-        Number of samples.
-
-    fits : list of (ShardDriver, list)
-        The ended fits, with the sizes of their shards.
+    `fits` are the ended fits, with the sizes of their shards.
     """
 
     def __init__(

@@ -45,19 +45,7 @@ def save_shards(
     format: str | None,
     **options: Any,
 ) -> None:
-    """Write the model of the shards to a file.
-
-    Parameters
-    ----------
-    driver : ShardDriver
-        Its fits have ended.
-
-    labels : Labels
-        Of the model.
-
-    path, format, options
-        As of `DaskLanguageModel.save`.
-    """
+    """Write the model of the shards, whose fits have ended, to a file."""
     path = check_path(path, "path")
     format = format_to_write(path, format, "path")
     if os.path.exists(path) and not os.path.isfile(path):

@@ -191,35 +191,14 @@ def fit_shard(
     """The part of the model that belongs to a shard.
 
     It is called on all shards at once, each in its own thread or process, with clones
-    of one estimator.
+    of one estimator of `FITS`. The counts may be overwritten; those of contexts that
+    several shards have, such as the root, are those of the whole tree.
 
-    Parameters
-    ----------
-    estimator : BackoffClassifier
-        One of `FITS`, not fitted.
-
-    shard : PairShard
-        Some of the contexts, with sums over all shards.
-
-    counted : Counted
-        The contexts and their counts, which may be overwritten. The counts of contexts
-        that several shards have, such as the root, are those of the whole tree.
-
-    keep : callable
-        Called with a function that returns the identity of the fit; returns the store
-        of its state; see `Checkpoint`.
-
-    report : callable
-        Called with (iteration, objective, optimality) after each iteration; True stops
-        the fit.
-
-    for_gate : bool, default=False
-        Whether the weight of the samples in each context is wanted.
-
-    Returns
-    -------
-    model : ShardModel
-        Numbers beside the pairs and the nodes, and fitted attributes.
+    keep: called with a function that returns the identity of the fit; returns the store
+    of its state; see `Checkpoint`.
+    report: called with (iteration, objective, optimality) after each iteration; True
+    stops the fit.
+    for_gate: whether the weight of the samples in each context is wanted.
     """
     how, weight = FITS[type(estimator)], None
     if for_gate:
@@ -248,21 +227,12 @@ def gather(
     max_depth: int,
     labels: Labels,
 ) -> BackoffClassifier:
-    """The fitted estimator, from the models of all shards.
+    """The estimator, which is fitted here, from the models of all shards.
 
-    Parameters
-    ----------
-    estimator : BackoffClassifier
-        Not fitted; it is fitted afterwards.
-
-    models : callable
-        Called with the name of a field of `ShardModel`; returns those of all shards.
-
-    max_depth : int
-        Columns of the windows of the text.
-
-    labels : Labels
-        The meaning of the ids.
+    models: called with the name of a field of `ShardModel`; returns those of all
+    shards.
+    max_depth: columns of the windows of the text.
+    labels: the meaning of the ids.
     """
     # One array after the other: those of all shards take as much memory as the whole.
     how, joined = FITS[type(estimator)], Joined(models("pairs"))

@@ -9,23 +9,17 @@ from __future__ import annotations
 import errno
 import os
 import time
-import warnings
 from typing import Any
 
 from .._checkpoint import Checkpoint, FileStore, StateStore
+from .._warnings import warn
 from ._lockstep import KEEP, KEPT, Meeting
 
 
 class Manifest:
     """The file with the number of the last state that all shards have written.
 
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-        Its `path` is that of the manifest, and the prefix of the names of the states.
-
-    n_shards : int
-        Number of shards.
+    Its path is that of the checkpoint, and the prefix of the names of the states.
     """
 
     def __init__(self, checkpoint: Checkpoint, n_shards: int) -> None:
@@ -51,11 +45,10 @@ class Manifest:
         except OSError as exc:
             wrong = [str(exc)]
         if wrong:
-            warnings.warn(
+            warn(
                 f"checkpoint: {self.path!r} could not be written ({wrong[0]}); the fit "
                 "continues, and the old checkpoint is kept",
                 RuntimeWarning,
-                stacklevel=2,
             )
             return False
         self.number = number
@@ -70,22 +63,9 @@ def state_path(path: str, shard: int, number: int) -> str:
 class ShardStore(StateStore):
     """Keeps the state of one shard; the driver decides when, for all shards at once.
 
-    Parameters
-    ----------
-    meeting : Meeting
-        The way to the driver.
-
-    path : str
-        Common beginning of the names of the files.
-
-    shard : int
-        Which shard.
-
-    number : int or None
-        Number of the state to continue from.
-
-    identity : dict
-        Identity of the fit; see `Checkpoint`.
+    path: common beginning of the names of the files.
+    number: of the state to continue from, or None.
+    identity: of the fit; see `Checkpoint`.
     """
 
     def __init__(

@@ -107,24 +107,8 @@ def count_prefixes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The contexts that extend some prefixes by a symbol, and their occurrences.
 
-    Parameters
-    ----------
-    text : NumberedText
-        A part of the text.
-
-    labels : Labels
-        Of the whole text.
-
-    known : int64 ndarray
-        `prefix_keys` of the prefixes.
-
-    width : int
-        Number of their symbols.
-
-    Returns
-    -------
-    keys, counts : int64 ndarrays
-        Prefixes with one symbol more, which is -1 where a sentence begins.
+    known: `prefix_keys` of the prefixes, of `width` symbols. The keys that are returned
+    have one symbol more, which is -1 where a sentence begins.
     """
     encoder, n = SentenceEncoder(labels), need_symbols(labels, "counting")
     tokens = encoder.encode_known(text, front=width)
@@ -154,22 +138,10 @@ class PartCounts:
     The object is an actor of Dask and stays on its worker. The file does not have a
     name, and is removed together with the object.
 
-    Parameters
-    ----------
-    text : NumberedText
-        The part.
-
-    labels : Labels
-        Of the whole text.
-
-    max_depth, depth : int
-        Columns of the windows of the text, and the longest contexts that are counted.
-
-    bounds : list of (Prefix, Prefix)
-        The contexts of each shard.
-
-    memory : float
-        Bytes for counting.
+    max_depth, depth: columns of the windows of the text, and the longest contexts that
+    are counted.
+    bounds: the contexts of each shard.
+    memory: bytes for counting.
     """
 
     def __init__(
@@ -232,23 +204,10 @@ def merge_parts(
     """The counts of a shard, merged from the counts of all parts.
 
     The counts are copied to the disk of this worker in batches of records, and merged
-    from there.
+    from there. PartLost if the worker of a part is lost.
 
-    Parameters
-    ----------
-    parts : list of (str, str)
-        The address of the worker and the key of the `PartCounts` of each part.
-
-    shard, n_symbols : int
-        Which shard, and the number of symbols.
-
-    *sizes : int
-        The other fields of `ShardCounts`.
-
-    Raises
-    ------
-    PartLost
-        If the worker of a part is lost.
+    parts: the address of the worker and the key of the `PartCounts` of each part.
+    n_symbols, sizes: the fields of `ShardCounts`.
     """
     folder = get_worker().local_directory
     runs = CountRuns(folder)
@@ -355,13 +314,7 @@ _in_memory: list[weakref.ref[ArrayFile]] = []
 def make_room(arrays: ArrayFile, room: float) -> None:
     """Let the pages of other fits leave the memory of this process, as many as needed.
 
-    Parameters
-    ----------
-    arrays : ArrayFile
-        Of the fit that continues.
-
-    room : float
-        Bytes for all fits.
+    arrays: of the fit that continues. room: bytes for all fits.
     """
     others = [found for ref in _in_memory if (found := ref()) not in (None, arrays)]
     # The fits take turns: the one that was used last will be needed last.
@@ -377,34 +330,13 @@ class ShardFit:
     a method needs them. A fit that `restarts` has ended when `advance` returns. Arrays
     of other fits are in a mapped file; see `make_room`.
 
-    Parameters
-    ----------
-    count : callable
-        Returns the contexts and their counts, a `ShardCounts`.
-
-    arguments : list
-        Of `count`.
-
-    estimator : BackoffClassifier
-        Not fitted.
-
-    shard : int
-        Which shard.
-
-    bounds : (Prefix, Prefix)
-        The contexts of the shard.
-
-    checkpoint : (str, int or None) or None
-        Path of the states, and the number of the state to continue from.
-
-    wanted : dict
-        The `versions` of the client.
-
-    room : float
-        Bytes of the shards that a worker has in memory at once.
-
-    for_gate : bool, default=False
-        Whether the model has the weight of the samples in each context.
+    count, arguments: a function that returns the contexts and their counts, a
+    `ShardCounts`, and its arguments.
+    bounds: the contexts of the shard.
+    checkpoint: path of the states, and the number of the state to continue from.
+    wanted: the `versions` of the client.
+    room: bytes of the shards that a worker has in memory at once.
+    for_gate: whether the model has the weight of the samples in each context.
     """
 
     def __init__(

@@ -36,34 +36,15 @@ _ROWS = 1 << 16
 class ArpaLevels:
     """The lines of a model of sentences with an end mark.
 
-    Parameters
-    ----------
-    run : RunFile
-        The nodes and pairs of a counted text, in which every n-gram that does not end a
-        sentence is followed by a symbol.
+    ValueError if a symbol cannot be written.
 
-    prob : sequence of Column
-        Probabilities of the pairs of each level, -1 for pairs that are left out.
-
-    backoff : sequence of Column
-        Back-off weights of the nodes of each level.
-
-    n_kept : list of int
-        Number of pairs of each level that are not left out.
-
-    labels : Labels
-        Of the text; the class of a symbol has its id.
-
-    memory : int
-        Bytes that the weights of a level may take.
-
-    folder : str or None
-        Folder of temporary files.
-
-    Raises
-    ------
-    ValueError
-        If a symbol cannot be written.
+    run: the nodes and pairs of a counted text, in which every n-gram that does not end
+    a sentence is followed by a symbol.
+    prob: probabilities of the pairs of each level, -1 for pairs that are left out.
+    backoff: back-off weights of the nodes of each level.
+    n_kept: number of pairs of each level that are not left out.
+    labels: of the text; the class of a symbol has its id.
+    memory: bytes that the weights of a level may take.
     """
 
     def __init__(

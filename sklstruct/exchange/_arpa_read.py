@@ -8,13 +8,13 @@ class).
 from __future__ import annotations
 
 import re
-import warnings
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from .._checks import INT32_MAX
 from .._files import DamagedData
+from .._warnings import warn
 from ..backoff import BackoffModel
 from ..context_tree import ContextTree, Histories, pairs_of_arrays
 from ..context_tree._links import pair_pointers
@@ -364,12 +364,10 @@ def _each_once(
 def _tell_twice(
     source: _Source, word: bytes, first: int, again: int, last: bool
 ) -> None:
-    warnings.warn(
+    warn(
         f"{source.label}: {word.decode()} has one pair of numbers in line {first} and "
         f"another in line {again}; those of line {again if last else first} are used, "
         "as KenLM does",
-        UserWarning,
-        stacklevel=6,
     )
 
 

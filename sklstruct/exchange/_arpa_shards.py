@@ -52,21 +52,9 @@ Sizes = list[list[int]]
 class NGramPlan:
     """The facts that all shards of a file of n-grams need.
 
-    Parameters
-    ----------
-    labels : Labels
-        Of the model.
-
-    bounds : list of (Prefix, Prefix)
-        The contexts of each shard.
-
-    n_levels : int
-        Number of levels of the whole tree.
-
-    Raises
-    ------
-    ValueError
-        If a symbol cannot be written.
+    ValueError if a symbol cannot be written.
+    bounds: the contexts of each shard.
+    n_levels: of the whole tree.
     """
 
     def __init__(
@@ -118,21 +106,8 @@ class NGramPlan:
 class ShardNGrams:
     """The n-grams of one shard, for a file.
 
-    Parameters
-    ----------
-    plan : NGramPlan
-        The file.
-
-    shard : int
-        Number of the shard.
-
-    pairs, log_prob, log_backoff
-        The shard, and its numbers.
-
-    Raises
-    ------
-    ValueError
-        If a suffix of an n-gram is missing, or a weight is beyond what a file can hold.
+    ValueError if a suffix of an n-gram is missing, or a weight is beyond what a file
+    can hold.
     """
 
     # The number of an n-gram that is not a context.
@@ -178,13 +153,8 @@ class ShardNGrams:
     def give(self, folder: str) -> tuple[list[int], np.ndarray]:
         """Write the weights of contexts for the shards that have their lines.
 
-        Returns
-        -------
-        sizes : list of int
-            Number of n-grams of each order.
-
-        listed : ndarray
-            Words that are never predicted, in their order.
+        (number of n-grams of each order, words that are never predicted, in their
+        order).
         """
         # The file begins with the first bytes of the weights for each shard.
         begin = np.zeros(self._plan.n_shards, dtype=np.int64)
@@ -323,16 +293,7 @@ class ArpaShard(ShardNGrams):
 class ArpaPlan(NGramPlan):
     """The facts that all shards of an ARPA file need.
 
-    Parameters
-    ----------
-    labels, bounds, n_levels
-        As of `NGramPlan`.
-
-    path : str
-        The file, whose suffix says how it is packed.
-
-    precision : int, default=None
-        As of `write`.
+    The suffix of the path says how the file is packed; `precision` is that of `write`.
     """
 
     shard = ArpaShard

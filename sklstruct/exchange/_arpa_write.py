@@ -96,15 +96,8 @@ class Sections:
     """The n-grams of each order: pairs, and those whose last word is never predicted.
 
     Rows are made part by part when they are written: all of them would take more memory
-    than the model.
-
-    Attributes
-    ----------
-    bounds : pair of ndarrays or None
-        log10 of a further column for each pair, and of one for each node.
-
-    never : list of NgramRows
-        The n-grams of each order whose last word is never predicted.
+    than the model. `bounds` is None, or has log10 of a further column for each pair,
+    and of one for each node.
     """
 
     bounds: tuple[np.ndarray, np.ndarray] | None = None

@@ -134,24 +134,9 @@ class Container(NamedTuple):
 class ArrayLayout:
     """The places of arrays in a file, whose contents need not be known yet.
 
-    Parameters
-    ----------
-    container : Container
-        The kind of the file.
-
-    header : dict
-        Contents besides the arrays.
-
-    arrays : dict of str to (dtype, int)
-        Type and number of entries of each array.
-
-    Attributes
-    ----------
-    begin : dict of str to int
-        The first byte of each array.
-
-    size : int
-        Bytes of the file.
+    arrays: type and number of entries of each array. header: contents besides the
+    arrays. `begin` is the first byte of each array, and `size` the number of bytes of
+    the file.
     """
 
     def __init__(

@@ -248,10 +248,7 @@ def kenlm_file(head: bytes) -> str | None:
 def read_layout(image: Any, label: str) -> Layout:
     """The layout of the file whose bytes are given.
 
-    Raises
-    ------
-    ValueError
-        If it is not a file of this version, or its sizes do not fit.
+    ValueError if it is not a file of this version, or its sizes do not fit.
     """
     check_byte_order("KenLM binaries")
     head = bytes(image[: _after_counts(MOST_ORDER) + 8])

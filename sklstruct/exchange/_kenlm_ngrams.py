@@ -37,16 +37,10 @@ class File:
 
 
 class WordIds:
-    """The ids of words in a file.
+    """The ids of words in a file, by their uint64 hashes.
 
-    Attributes
-    ----------
-    hashes : uint64 ndarray of shape (n_words,)
-        Of the words.
-
-    id_of : uint32 ndarray of shape (n_words,)
-        The id of each word in the file: 0 for ``<unk>``; of a trie, the others by their
-        hashes, else in their order.
+    `id_of` is 0 for ``<unk>``; of a trie, the others are numbered by their hashes, else
+    in their order.
     """
 
     def __init__(self, words: FileWords, *, by_hash: bool) -> None:
@@ -83,19 +77,8 @@ def check_order(order: int) -> None:
 class NGrams:
     """The n-grams of a model for a KenLM binary.
 
-    Attributes
-    ----------
-    words, ids : FileWords, WordIds
-        The words.
-
-    counts : list of int
-        n-grams of each order.
-
-    tree : ContextTree
-        Of the contexts.
-
-    word_of_node : uint32 ndarray of shape (n_nodes,)
-        The id of the oldest word.
+    `counts` are the numbers of n-grams of each order, and `word_of_node` has the id of
+    the oldest word of each context.
     """
 
     def __init__(self, model: BackoffModel, *, by_hash: bool) -> None:

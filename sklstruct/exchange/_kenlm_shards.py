@@ -103,16 +103,7 @@ class KenlmShard(ShardNGrams):
 class KenlmPlan(NGramPlan):
     """The facts that all shards of a binary need.
 
-    Parameters
-    ----------
-    labels, bounds, n_levels
-        As of `NGramPlan`.
-
-    kind : ProbingFile or TrieFile
-        The class of the file.
-
-    option : float or Packing
-        Its last argument.
+    kind: `ProbingFile` or `TrieFile`. option: its last argument.
     """
 
     shard = KenlmShard

@@ -143,18 +143,7 @@ def _labels_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Labels:
 def take_children(tree: ContextTree, child_ptr: np.ndarray) -> None:
     """Give a tree the `child_ptr` of a file, where its pages are shared.
 
-    Parameters
-    ----------
-    tree : ContextTree
-        Gets the array.
-
-    child_ptr : int ndarray of shape (n_nodes + 1,)
-        Start of the children of each node, and the end.
-
-    Raises
-    ------
-    ValueError
-        If an entry is not that of the tree.
+    ValueError if an entry is not that of the tree.
     """
     check_length("child_ptr", child_ptr, tree.n_nodes + 1, "one per node, and 1")
     # Node i is in the range of its parent, and the ranges follow each other.

@@ -54,16 +54,7 @@ class NativeShard(NamedTuple):
 
 
 class NativePlan:
-    """The facts that all shards of a file need.
-
-    Parameters
-    ----------
-    labels : Labels
-        Of the model.
-
-    dtype : {"float64", "float32"}, default="float64"
-        As of `write`.
-    """
+    """The facts that all shards of a file need; `dtype` is that of `write`."""
 
     shard = NativeShard
 

@@ -39,29 +39,16 @@ def check_backoffs(log_backoff: np.ndarray) -> None:
 class FileWords:
     """Every word of a file. The classes come first, so that a class id is its word.
 
-    Parameters
-    ----------
-    labels : Labels
-        Of the model. The marks are written as ``<s>``, ``</s>`` and ``<unk>``. If the
-        labels do not name a mark, the word with this spelling is the mark.
+    The marks are written as ``<s>``, ``</s>`` and ``<unk>``. If the labels do not name
+    a mark, the word with this spelling is the mark.
 
-    Attributes
-    ----------
-    spelling : list of bytes
-        The words, UTF-8.
-
-    text, ptr : ndarrays
-        The same; word w is ``text[ptr[w]:ptr[w + 1]]``. `SPARE_BYTES`
-        more follow the last word; see `_arpa_fast.format_block`.
-
-    special : dict
-        The word of each of "start", "end", "unknown".
-
-    of_symbol, class_of_symbol : int32 ndarrays of shape (n_symbols,)
-        The word of each context symbol, and its class, -1 if it is never predicted.
-
-    n_words, n_classes, longest : int
-        Sizes; `longest` is the number of bytes of the longest word.
+    spelling: the words, UTF-8.
+    text, ptr: the same; word w is ``text[ptr[w]:ptr[w + 1]]``. `SPARE_BYTES` more
+    follow the last word; see `_arpa_fast.format_block`.
+    special: the word of each of "start", "end", "unknown".
+    of_symbol, class_of_symbol: the word of each context symbol, and its class, -1 if it
+    is never predicted.
+    longest: number of bytes of the longest word.
     """
 
     def __init__(self, labels: Labels) -> None:

@@ -32,39 +32,18 @@ def sum_room(longest: int, k: int) -> np.ndarray:
 class ChainLikelihood:
     r"""The loss :math:`-\sum_s a_s \log p_w(y_s \mid x_s)`, a function of free weights.
 
-    Unknown labels are summed over. The free weights are those of features, by column
-    and label, then those of transitions.
+    Unknown labels are summed over. All weights are those of features, by column and
+    label, then those of transitions, pairs of labels; `free` has the places of the free
+    ones.
 
-    Parameters
-    ----------
-    ptr : ndarray of shape (n_sequences + 1,)
-        The first item of each sequence, and the end.
-
-    rows : FeatureRows
-        Features of all items.
-
-    path : ndarray of shape (n_items,), int32
-        Positions of the labels, -1 if unknown.
-
-    k : int
-        Number of labels.
-
-    weight : ndarray of shape (n_sequences,)
-        The :math:`a_s`.
-
-    min_count : (int, int)
-        Weights are free if a feature and a label, or two labels in a row, occur
-        together so often; a sequence counts as often as its weight, rounded up.
-
-    parallel : callable
-        An ordered map. Sums run in the order of the sequences, so that results do not
-        depend on the threads.
-
-    Attributes
-    ----------
-    free : ndarray of shape (n_free,)
-        Positions of the free weights among all: features times labels, then pairs of
-        labels.
+    ptr: the first item of each sequence, and the end.
+    path: positions of the labels, -1 if unknown.
+    k: number of labels.
+    weight: the :math:`a_s`.
+    min_count: weights are free if a feature and a label, or two labels in a row, occur
+    together so often; a sequence counts as often as its weight, rounded up.
+    parallel: an ordered map. Sums run in the order of the sequences, so that results do
+    not depend on the threads.
     """
 
     def __init__(

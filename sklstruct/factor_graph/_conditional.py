@@ -16,38 +16,18 @@ from ._samplerank_fast import Graphs, expected_features
 class ConditionalLikelihood:
     r"""The loss :math:`-\sum_i a_i \log p_w(y_i \mid x_i)` of instances without loops.
 
-    Unknown values are summed over. A function of the free weights.
+    Unknown values are summed over. A function of the free weights, whose places among
+    all weights are in `free`. `curvature` has about the second derivatives: those at 0,
+    of each weight alone.
 
-    Parameters
-    ----------
-    packed : Packed
-        Instances.
-
-    graphs : list of FactorGraph
-        The same.
-
-    truth : ndarray of shape (n_variables,), int32
-        Positions of the values in the candidates, -1 if unknown.
-
-    weight : ndarray of shape (n_instances,)
-        The :math:`a_i`.
-
-    min_count : (int, int)
-        Weights of features of variables and of edges are free if they occur so often in
-        the known values; an instance counts as often as its weight, rounded up.
-        Weights of candidates and of pairs are always free.
-
-    parallel : callable
-        An ordered map over blocks. Sums run in the order of the blocks, so that results
-        do not depend on the threads.
-
-    Attributes
-    ----------
-    free : ndarray of shape (n_free,)
-        Positions of the free weights among all.
-
-    curvature : ndarray of shape (n_free,)
-        About the second derivatives: those at 0, of each weight alone.
+    packed, graphs: the instances, twice.
+    truth: positions of the values in the candidates, -1 if unknown.
+    weight: the :math:`a_i`.
+    min_count: weights of features of variables and of edges are free if they occur so
+    often in the known values; an instance counts as often as its weight, rounded up.
+    Weights of candidates and of pairs are always free.
+    parallel: an ordered map over blocks. Sums run in the order of the blocks, so that
+    results do not depend on the threads.
     """
 
     def __init__(

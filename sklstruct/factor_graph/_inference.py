@@ -179,22 +179,11 @@ class BlockInference:
 class Walk:
     """Gibbs sampling of the instances of a block; arrays change in place.
 
-    Attributes
-    ----------
-    active : ndarray of shape (n_instances,), uint8
-        Instances that move.
-
-    seed : ndarray of shape (n_instances,), uint64
-        State of the random numbers of each instance.
-
-    state, score : ndarray
-        The present states and their scores.
-
-    best_state, best_score : ndarray
-        The best so far, or empty.
-
-    count : ndarray of shape (n_candidates,)
-        Sweeps after which each candidate was the value of its variable, or empty.
+    active: instances that move.
+    seed: state of the random numbers of each instance.
+    state, score: the present states and their scores.
+    best_state, best_score: the best so far, or empty.
+    count: sweeps after which each candidate was the value of its variable, or empty.
     """
 
     def __init__(

@@ -83,16 +83,9 @@ def read_items(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(features per item, their columns, their values).
 
-    Parameters
-    ----------
-    items : iterable of mappings or iterables of names
-        As `ConditionalRandomField` takes observations.
-
-    reader : FeatureReader
-        Knows the columns of the names, and has read nothing.
-
-    owner : callable
-        Names an item in an error message.
+    items: as `ConditionalRandomField` takes observations.
+    reader: knows the columns of the names, and has read nothing.
+    owner: names an item in an error message.
     """
     per_item: list[int] = []
     for t, item in enumerate(items):

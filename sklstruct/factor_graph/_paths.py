@@ -9,31 +9,14 @@ import numpy as np
 
 
 class InstanceTree:
-    """One instance of a block without loops, its leaves eliminated first.
+    """Instance i of a block without loops, its leaves eliminated first.
 
-    Parameters
-    ----------
-    infer : BlockInference
-        Potentials of the block.
-
-    i : int
-        Number of the instance in the block.
-
-    total : numpy.ufunc
-        The total of the states of a subtree: `numpy.maximum` or `numpy.logaddexp`.
-
-    Attributes
-    ----------
-    order : list of int
-        Variables, each after its parent.
-
-    edges : list of (v, start, v_first)
-        For each edge to a parent the start of its table, and whether v is the first of
-        its variables.
-
-    step : dict from int to ndarray of shape (k, k of the parent)
-        For each variable the total of its subtree, by its value and its parent's; one
-        column if it has no parent.
+    total: the total of the states of a subtree: `numpy.maximum` or `numpy.logaddexp`.
+    order: the variables, each after its parent.
+    edges: for each edge to a parent (v, the start of its table, whether v is the first
+    of its variables).
+    step: for each variable the total of its subtree, by its value and its parent's; one
+    column if it has no parent.
     """
 
     def __init__(self, infer: Any, i: int, total: np.ufunc) -> None:

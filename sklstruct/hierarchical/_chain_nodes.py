@@ -108,29 +108,9 @@ def of_one_solver(estimator: LinearClassifier) -> bool:
 class ChainNodes(NodeModels):
     """Multinomial logistic regressions of all nodes; a class has their product.
 
-    Parameters
-    ----------
-    estimator : LinearClassifier
-        For which `is_chain` is true.
-
-    search : StrengthSearch or None
-        Chooses C of each node; None: that of the estimator.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (n_rows, n_features)
-
-    intercept : ndarray of shape (n_rows,)
-
-    C : ndarray of shape (n_models,)
-
-    n_iter : ndarray of shape (n_models,)
-
-    status : ndarray of shape (n_models,)
-        Of `NodeProblems.fit`.
-
-    searches : list of StrengthSearch
-        As fitted to each tree.
+    `is_chain` is true for the estimator. The search, if there is one, chooses C of each
+    node; `searches` has it as fitted to each tree. `status` is that of
+    `NodeProblems.fit`.
     """
 
     def __init__(
@@ -197,8 +177,8 @@ class ChainNodes(NodeModels):
         for name in ("coef", "intercept"):
             check_length(name, getattr(self, name), self.forest.n_rows, "the outcomes")
 
-    def warn(self, stacklevel: int) -> None:
-        warn_not_converged(self.status, self._max_iter, stacklevel + 1)
+    def warn(self) -> None:
+        warn_not_converged(self.status, self._max_iter)
 
     def rows(self, X: Samples, use: Use, n_jobs: int | None) -> None:
         forest = self.forest

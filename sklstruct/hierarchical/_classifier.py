@@ -33,6 +33,7 @@ from .._compat import (
     with_callbacks,
 )
 from .._docs import shared_docs
+from .._likelihood import log_other
 from .._parallel import ThreadMap
 from .._progress import Progress
 from ..linear import LinearClassifier
@@ -417,7 +418,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                     break
             builders = [source.builder for source in sources[: len(taxonomies)]]
             self._keep_trees(taxonomies, builders, nodes)
-        nodes.warn(stacklevel=4)
+        nodes.warn()
         return self
 
     @available_if(_learns_batches)
@@ -532,7 +533,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                 nodes.learn(estimator, batch, data, run)
                 self.nodes_ = nodes
                 progress.step(f"learned {data.weight.size} samples", "solve")
-        nodes.warn(stacklevel=4)
+        nodes.warn()
         return self
 
     def _keep_trees(
@@ -762,9 +763,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         """
         log_proba = self.predict_log_proba(X)
         if self.label_columns_ is not None:
-            with np.errstate(divide="ignore"):
-                odds = log_proba - np.log(-np.expm1(log_proba))
-            return np.nan_to_num(odds)
+            return np.nan_to_num(log_proba - log_other(log_proba))
         if self.classes_.size != 2:
             return log_proba
         return log_proba[:, 1] - log_proba[:, 0]

@@ -36,7 +36,7 @@ class DualFits(NodeModels):
     def prepare(self, data: TrainingSet, n_trees: int) -> TrainingSet:
         data = data._replace(X=single(data.X))
         if self.loss != "log_loss":
-            warn_uneven(data.X, stacklevel=6)
+            warn_uneven(data.X)
         return data
 
     def _begin(self, problems, held, run):

@@ -72,46 +72,19 @@ _FRESH = 100
 
 
 class DualNodes(DualFits):
-    """Linear models of all nodes by dual coordinate descent.
+    """Linear models of all nodes by dual coordinate descent, with one estimator's
+    parameters.
 
-    Parameters
-    ----------
-    estimator : LinearClassifier
-        Its parameters are those of every node.
-
-    several : bool, default=False
-        Whether samples have any number of labels.
-
-    threshold : float or "f1", default=0.5
-        Labels of a larger probability are predicted, with several labels per sample.
-
-    in_batches : bool, default=False
-        Whether `learn` will be called: all weights are kept, and a `Window`.
-
-    Attributes
-    ----------
-    loss : str
-        The loss of all nodes.
-
-    n_leaves : int
-        Leaves that are evaluated for each sample.
-
-    weights : NodeWeights
-        Weights of all nodes.
-
-    numbers : ndarray of shape (n_trees, 5)
-        w_r, w_l, eta, c and c' of each tree (notes of `HierarchicalClassifier`); with
-        several labels, of shape (n_trees, 6), w_r, b_r, p_r, w_l, b_l, p_l.
-
-    fold_log_loss : ndarray of shape (n_trees,)
-        Mean log-loss of the fold in each tree.
-
-    raised : RaisedLabels or None
-        Labels with at least the probability of those below them, which the trees do
-        not ensure.
-
-    C, n_iter, status : ndarray of shape (n_models,)
-        C of each node, epochs, and 1 if `max_iter` was reached.
+    several: whether samples have any number of labels.
+    threshold: with several labels those of a larger probability are predicted; or "f1".
+    in_batches: whether `learn` will be called: all weights are kept, and a `Window`.
+    n_leaves: leaves that are evaluated for each sample.
+    numbers: for each tree w_r, w_l, eta, c and c' (notes of `HierarchicalClassifier`);
+    with several labels w_r, b_r, p_r, w_l, b_l, p_l.
+    fold_log_loss: mean log-loss of the fold in each tree.
+    raised: labels with at least the probability of those below them, which the trees do
+    not ensure; or None. C, n_iter, status: of each model: C, epochs, and 1 if
+    `max_iter` was reached.
     """
 
     wide = True
@@ -391,8 +364,8 @@ class DualNodes(DualFits):
             self.raised.raise_rows(log_proba)
         return log_proba
 
-    def warn(self, stacklevel: int) -> None:
-        warn_not_converged(self.status, self._max_iter, stacklevel + 1)
+    def warn(self) -> None:
+        warn_not_converged(self.status, self._max_iter)
 
     # --------------------------------------------------------------- prediction
 

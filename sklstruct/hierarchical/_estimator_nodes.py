@@ -21,21 +21,9 @@ from ._nodes import NodeModels, Run, TrainingSet, seeded
 class EstimatorNodes(NodeModels):
     """A classifier with `predict_proba` at every node.
 
-    Parameters
-    ----------
-    estimator : classifier
-        Cloned for each node.
-
-    params : dict
-        Parameters of its `fit`, for all samples that were passed.
-
-    n_jobs : int
-        Of joblib over the nodes.
-
-    Attributes
-    ----------
-    estimators : list of classifiers
-        In the order of ``forest.model_nodes``.
+    params: parameters of its `fit`, for all samples that were passed.
+    n_jobs: of joblib over the nodes.
+    estimators: the fitted clones, in the order of ``forest.model_nodes``.
     """
 
     def __init__(

@@ -38,22 +38,9 @@ def outcome_starts(taxonomy: Taxonomy) -> list[tuple[int, NDArray]]:
 class LabelProblems:
     """The problems of all nodes with a model, in the order of `Forest.model_nodes`.
 
-    Parameters
-    ----------
-    taxonomy : Taxonomy
-        Over the labels 0 ... K - 1.
-
-    X : ndarray or CSR matrix of shape (n_samples, n_features)
-
-    weight : ndarray of shape (n_samples,)
-
-    targets : Targets
-        The labels of each sample.
-
-    n_below : ndarray of shape (K,), default=None
-        For each label that is an inner node the number of labels at and below it, else
-        0; None: no label is. At the node that holds exactly these labels, the label
-        itself has the probability 1.
+    n_below: for each label that is an inner node the number of labels at and below it,
+    else 0; None: no label is. At the node that holds exactly these labels, the label
+    itself has the probability 1.
     """
 
     def __init__(

@@ -116,7 +116,7 @@ class NodeModels(CheckedState, ABC):
     def join(self, forest: Forest) -> None:
         """End the fit of all trees; `forest` has their nodes."""
 
-    def warn(self, stacklevel: int) -> None:
+    def warn(self) -> None:
         """Warn of models that have not converged."""
         return
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import column_or_1d
 
+from .._warnings import warn
 from ..linear._quasi_newton import NodeProblems
 from ..linear._solver import NodeSolver
 from ..taxonomy import Taxonomy
@@ -141,7 +140,7 @@ def outcome_bounds(
     return bounds
 
 
-def warn_not_converged(status: NDArray, max_iter: int | None, stacklevel: int) -> None:
+def warn_not_converged(status: NDArray, max_iter: int | None) -> None:
     """One warning for all nodes."""
     slow, failed = int((status == 1).sum()), int((status == 3).sum())
     texts = []
@@ -158,4 +157,4 @@ def warn_not_converged(status: NDArray, max_iter: int | None, stacklevel: int) -
             "scale from each other or from the intercept. Scale them (StandardScaler)."
         )
     if texts:
-        warnings.warn(" ".join(texts), ConvergenceWarning, stacklevel=stacklevel + 1)
+        warn(" ".join(texts), ConvergenceWarning)

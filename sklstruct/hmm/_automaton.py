@@ -157,22 +157,10 @@ def max_backoffs(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(log mf of each pair, log mbow of each node): maxima over longer histories.
 
-    Parameters
-    ----------
-    closed : ClosedModel
-        Probabilities and back-off weights.
-
-    pair_parent : ndarray of shape (n_pairs,)
-        See `shorter_pairs`.
-
-    possible : bool ndarray of shape (n_symbols,)
-        Symbols that a history may hold; the start mark is one of them.
-
-    whole : bool
-        True if the symbols hold every word that a history may hold.
-
-    start : int
-        Symbol of the start mark, -1 without such a mark.
+    pair_parent: see `shorter_pairs`.
+    possible: symbols that a history may hold; the start mark is one of them.
+    whole: whether the symbols hold every word that a history may hold.
+    start: symbol of the start mark, -1 without such a mark.
     """
     tree = closed.tree
     possible = possible.copy()

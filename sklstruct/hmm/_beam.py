@@ -17,19 +17,10 @@ from ._sequence_model import labels_with_unknown
 class CursorAutomaton:
     """Any language model as an automaton: its states are those of the model's cursor.
 
-    Parameters
-    ----------
-    model : LanguageModel or CacheLM
-        Fitted; ``begin``, ``advance`` and ``rows`` are asked about many states.
-
-    Attributes
-    ----------
-    labels : Labels
-        Of the model, with an unknown word.
-
-    log_prob : ndarray of shape (n_classes,)
-        Natural log-probabilities after the empty context. That of an unknown word is 0,
-        after all histories, if the model has no such word or the word is impossible.
+    ``begin``, ``advance`` and ``rows`` are asked about many states. The labels have an
+    unknown word. `log_prob` is that of each class after the empty context; that of an
+    unknown word is 0, after all histories, if the model has no such word or the word is
+    impossible.
     """
 
     def __init__(self, model: Any) -> None:
@@ -71,22 +62,11 @@ class CursorAutomaton:
 
 
 class BeamSearch:
-    r"""Best paths among the most probable histories of each position.
+    """Best paths among the most probable histories of each position.
 
     A history is extended by all candidates. The `width` states with the best longer
     histories are kept: the best history of each, as what follows depends on the state
-    alone.
-
-    Parameters
-    ----------
-    automaton : CursorAutomaton
-        Of the language model.
-
-    weight : float
-        Power of its probabilities.
-
-    width : int
-        States of a position.
+    alone. The probabilities of the automaton have the power `weight`.
     """
 
     def __init__(self, automaton: CursorAutomaton, weight: float, width: int) -> None:

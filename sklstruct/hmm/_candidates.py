@@ -45,24 +45,9 @@ def check_candidates(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(ids, log-factors) of one observation, as arrays that the kernels may read.
 
-    Parameters
-    ----------
-    source : str
-        Parameter that holds the object asked, for the message.
-
-    observation : object
-        Shown in the message.
-
-    found : object
-        Its answer, which should be a pair of arrays of one length.
-
-    n : int
-        Ids must be in 0..n-1, each at most once.
-
-    Raises
-    ------
-    ValueError
-        If the answer is anything else, or a log-factor is NaN or +inf.
+    ValueError, with the parameter `source` and the observation, if `found` is not a
+    pair of arrays of one length, ids are not in 0..n-1, each at most once, or a
+    log-factor is NaN or +inf.
     """
     try:
         try:

@@ -56,28 +56,9 @@ def maximise(
 ) -> Maximum:
     """Expectation-maximisation, from the known labels or from random counts.
 
-    Parameters
-    ----------
-    factors : Factors
-        Fits both factors.
-
-    X : list of sequences of observations
-        None or NaN is a missing observation.
-
-    ids : list of int arrays
-        Label ids; -1 is an unknown label.
-
-    weight : ndarray of shape (n_sequences,)
-        Weight of each sequence.
-
-    max_iter, n_init, random_state, max_states, n_jobs
-        As in `HighOrderHMM`.
-
-    Raises
-    ------
-    ValueError
-        If nothing is observed, the order is too high, or a sequence has no possible
-        labelling.
+    X, and the last parameters, are those of `HighOrderHMM`; in `ids` -1 is an unknown
+    label. ValueError if nothing is observed, the order is too high, or a sequence has
+    no possible labelling.
     """
     known = any((some >= 0).any() for some in ids)
     counts = weight
@@ -160,15 +141,8 @@ def _of_counts(factors, windows, observed, followed, emitted):
 def histories(n_labels: int, order: int) -> np.ndarray:
     """All histories of order - 1 labels, and shorter ones after the start.
 
-    Returns
-    -------
-    windows : int32 ndarray of shape (n_histories, order - 1)
-        Label ids, n_labels for the start, -1 before it.
-
-    Raises
-    ------
-    ValueError
-        If there are more than a million.
+    Rows of label ids: n_labels for the start, -1 before it. ValueError if there are
+    more than a million.
     """
     width = order - 1
     if width * np.log(n_labels + 1) > np.log(MAX_HISTORIES):
@@ -189,15 +163,9 @@ def histories(n_labels: int, order: int) -> np.ndarray:
 
 
 def with_histories(model: BackoffModel, windows: np.ndarray) -> BackoffModel:
-    """The same model with these contexts as nodes; no query changes.
+    """The same model with the contexts of `histories` as nodes; no query changes.
 
-    Parameters
-    ----------
-    model : BackoffModel
-        Symbols and classes in the order of the ids of `windows`.
-
-    windows : ndarray of shape (n_histories, width)
-        As `histories` gives them.
+    Its symbols and classes are in the order of the ids.
     """
     whole, _ = ContextTree.from_histories(
         Histories.from_windows(windows, windows.shape[1]), model.n_symbols
@@ -260,30 +228,13 @@ def expect(
 ) -> Expected:
     """Expected counts, by the exact lattice of every sequence.
 
-    Parameters
-    ----------
-    automaton : ContextAutomaton
-        Of the present transition model, with every history as a node.
+    ValueError if a sequence has no possible labelling.
 
-    observed : ObservedSequences
-        The sequences and their known labels.
-
-    log_factor : ndarray of shape (n_observations + 1, n_labels)
-        log p(o | y), -inf if ruled out; the last row is for a missing observation.
-
-    class_of_label : ndarray of shape (n_labels,)
-        Class of the automaton for each label.
-
-    max_states : int
-        See `LatticeSolver`.
-
-    n_jobs : int or None, default=None
-        Threads; the result does not depend on them.
-
-    Raises
-    ------
-    ValueError
-        If a sequence has no possible labelling.
+    automaton: of the present transition model, with every history as a node.
+    log_factor: log p(o | y) by observation and label, -inf if ruled out; the last row
+    is for a missing observation.
+    class_of_label: class of the automaton for each label.
+    n_jobs: threads; the result does not depend on them.
     """
     n = len(observed.code)
     bounds = np.linspace(0, n, min(_PARTS, n) + 1).astype(np.int64).tolist()

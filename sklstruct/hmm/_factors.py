@@ -27,30 +27,10 @@ EMISSIONS: dict[str, type[Emission]] = {
 class Factors:
     """Learns P(y) and p(o | y); each call fits clones of both estimators.
 
-    Parameters
-    ----------
-    smoothing : None, estimator or BackoffModel
-        As in `HighOrderHMM`. A model is returned as it is.
-
-    emission : str, emission model or classifier
-        As in `HighOrderHMM`.
-
-    order : int
-        Labels are predicted from the order - 1 before them.
-
-    classes : ndarray of shape (n_labels,)
-        The labels that the ids stand for.
-
-    end : bool
-        Whether the end of a sequence is a class of the transitions.
-
-    Attributes
-    ----------
-    given : BackoffModel or None
-        The transition model, if it is not learnt.
-
-    class_of_label : int32 ndarray of shape (n_labels,)
-        The class of the transition model for each label.
+    `smoothing` and `emission` are those of `HighOrderHMM`. Labels, whose ids stand for
+    `classes`, are predicted from the order - 1 before them. `end` says whether the end
+    of a sequence is a class of the transitions, and `given` is the transition model, if
+    it is not learnt. `class_of_label` has the class of this model for each label.
     """
 
     def __init__(

@@ -12,24 +12,9 @@ from ..symbols import known_labels
 def restrict(X: list, positions: list, given: Any, class_of: dict) -> list:
     """The candidates of every position that are among the labels given for it.
 
-    Parameters
-    ----------
-    X : list of sequences
-        Shown in messages.
-
-    positions : list of list of (ids, log-factors)
-        Candidates of each observation.
-
-    given : list of sequences
-        See `known_labels`.
-
-    class_of : dict
-        Class id of each label.
-
-    Raises
-    ------
-    ValueError
-        If none of the labels is possible for an observation, and as `known_labels`.
+    positions: (ids, log-factors) of the candidates of each observation. class_of: class
+    id of each label. ValueError if none of the labels is possible for an observation,
+    and as `known_labels`, which explains `given`.
     """
     out = []
     known = known_labels("given", given, X, lambda i, j: class_of)

@@ -138,7 +138,7 @@ class SequenceInference(BaseEstimator):
         return self
 
     def __getstate__(self):
-        state = super().__getstate__().copy()
+        state = super().__getstate__()
         state.pop("_automaton_cache", None)
         return state
 

@@ -39,13 +39,7 @@ class _Room(NamedTuple):
 class LatticeSolver:
     """Lattices over one automaton; scratch memory of one thread.
 
-    Parameters
-    ----------
-    automaton : ContextAutomaton
-        Of the transition model.
-
-    max_states : int, default=1_000_000
-        States of a sentence above which `LatticeTooLargeError` is raised.
+    `LatticeTooLargeError` is raised for a sentence of more than `max_states` states.
     """
 
     def __init__(self, automaton: ContextAutomaton, max_states: int = 1_000_000):
@@ -127,13 +121,7 @@ class LatticeSolver:
     def best_lattice(self, c: Candidates, prune: bool | None = None) -> Lattice:
         """The lattice of best scores, without the states that no best path can use.
 
-        Parameters
-        ----------
-        c : Candidates
-            Of the sentence.
-
-        prune : bool, default=None
-            None: if positions have many candidates.
+        It is pruned if `prune` is true, or None and positions have many candidates.
         """
         if prune is None:
             prune = c.width >= PRUNE_FROM
@@ -181,11 +169,7 @@ class LatticeSolver:
 
         States that cannot reach the score of the path found are left out of a second
         lattice. If that lattice fits, its best path is the best of all.
-
-        Raises
-        ------
-        LatticeTooLargeError
-            If not even one state per position fits.
+        LatticeTooLargeError if not even one state per position fits.
         """
         bound = self.bounds(c)
         # A state has at most one successor for each candidate.
@@ -332,18 +316,8 @@ class Lattice(NamedTuple):
     def expect(self, weight: float, followed: np.ndarray) -> np.ndarray:
         """Add the expected number of times that each class follows each context.
 
-        Parameters
-        ----------
-        weight : float
-            Weight of the sentence.
-
-        followed : ndarray of shape (n_nodes, n_classes)
-            Changed in place.
-
-        Returns
-        -------
-        share : ndarray of shape (n_candidates,)
-            `weight` times the posterior probability of each candidate.
+        followed: (n_nodes, n_classes), changed in place. The result is `weight`, that
+        of the sentence, times the posterior probability of each candidate.
         """
         c = self.c
         share = np.zeros(len(c.ids))
@@ -376,10 +350,7 @@ class Lattice(NamedTuple):
     def sample(self, n: int, rng: np.random.RandomState) -> np.ndarray:
         """(n, length) class ids: independent draws, by filtering and going back.
 
-        Raises
-        ------
-        ValueError
-            If no path is possible.
+        ValueError if no path is possible.
         """
         c = self.c
         if self.log_z() == -np.inf:

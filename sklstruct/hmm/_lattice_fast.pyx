@@ -320,25 +320,25 @@ cdef double nth_largest(double* x, int n, int rank) noexcept nogil:
     return x[rank]
 
 
+cdef inline double best_through(step_t* w, int s) noexcept nogil:
+    """Upper bound of the paths through a state, or its score without bounds."""
+    if w.bound == NULL:
+        return w.out_score[s]
+    return w.out_score[s] + w.bound[w.out_candidate[s]]
+
+
 cdef int keep_best(step_t* w, int beam, double* rank) noexcept nogil:
     """Leave the `beam` best states (score + bound); their number."""
     cdef int s, n = 0, above = 0, ties
     cdef double cut, value
     for s in range(w.n_out):
-        rank[s] = w.out_score[s]
-        if w.bound != NULL:
-            rank[s] += w.bound[w.out_candidate[s]]
+        rank[s] = best_through(w, s)
     cut = nth_largest(rank, w.n_out, beam - 1)
     for s in range(w.n_out):
-        value = w.out_score[s]
-        if w.bound != NULL:
-            value += w.bound[w.out_candidate[s]]
-        above += value > cut
+        above += best_through(w, s) > cut
     ties = beam - above
     for s in range(w.n_out):
-        value = w.out_score[s]
-        if w.bound != NULL:
-            value += w.bound[w.out_candidate[s]]
+        value = best_through(w, s)
         if value > cut or (value == cut and ties > 0):
             ties -= value == cut
             w.out_node[n] = w.out_node[s]

@@ -96,37 +96,17 @@ class RefinementSolver:
         q(x) = \prod_i w(x_i \mid c_i)\, p(o_i \mid x_i) \ge p(x), \qquad
         w(y \mid c) = \max_{h' \text{ ends in } c} P(y \mid h')
 
-    Parameters
-    ----------
-    automaton : ContextAutomaton
-        Of the transition model.
+    Algorithms 1 and 2 of S. Carter, M. Dymetman, G. Bouchard, "Exact Sampling and
+    Decoding in High-Order Hidden Markov Models", EMNLP 2012. If `max_iter` or
+    `max_states` ends the decoding, no path is better than the one found by more than
+    `gap`: log q of the bound's best path - log p of the best path found.
 
-    tol : float, default=1e-9
-        Decoding stops where log q - log p is at most `tol`.
-
-    max_iter : int, default=100_000
-        Refinements (decoding), or trials without an accepted draw (sampling).
-
-    max_states : int, default=1_000_000
-        Largest number of states of the bound.
-
-    refine : {"row", "literal"}, default="row"
-        "row": a new state gets a whole row of bounds. "literal": algorithm 2 of [1]_,
-        which lowers the one edge that the rejected path uses.
-
-    batch_size : int, default=1
-        Draws between two refinements.
-
-    Notes
-    -----
-    If `max_iter` or `max_states` ends the decoding, no path is better than the one
-    found by more than `gap`: log q of the bound's best path - log p of the best path
-    found.
-
-    References
-    ----------
-    .. [1] S. Carter, M. Dymetman, G. Bouchard, "Exact Sampling and Decoding in
-       High-Order Hidden Markov Models", EMNLP 2012, algorithms 1 and 2.
+    tol: decoding stops where log q - log p is at most `tol`.
+    max_iter: refinements (decoding), or trials without an accepted draw (sampling).
+    max_states: largest number of states of the bound.
+    refine: "row": a new state gets a whole row of bounds. "literal": algorithm 2, which
+    lowers the one edge that the rejected path uses.
+    batch_size: draws between two refinements.
     """
 
     def __init__(
@@ -167,13 +147,7 @@ class RefinementSolver:
     def decode(self, c: Candidates, trace: list | None = None) -> Decoded:
         """The most probable path, or the best found with its certified gap.
 
-        Parameters
-        ----------
-        c : Candidates
-            Of the sentence.
-
-        trace : list, default=None
-            Gets one (log q, log p, number of states, class ids) per iteration.
+        `trace` gets one (log q, log p, number of states, class ids) per iteration.
         """
         none = np.empty(0, dtype=np.int32)
         if c.n_positions == 0:
@@ -208,27 +182,11 @@ class RefinementSolver:
         rng: np.random.RandomState,
         acceptance: float = 0.5,
     ) -> RejectionDraws:
-        """Independent draws from the posterior.
+        """n independent draws from the posterior.
 
-        Parameters
-        ----------
-        c : Candidates
-            Of the sentence.
-
-        n : int
-            Number of draws.
-
-        rng : RandomState
-            Source of the draws.
-
-        acceptance : float, default=0.5
-            The bound is refined no longer once this share of the last 100 trials was
-            accepted.
-
-        Raises
-        ------
-        ValueError
-            If no path is possible, or `max_iter` trials in a row were rejected.
+        The bound is refined no longer once the share `acceptance` of the last 100
+        trials was accepted. ValueError if no path is possible, or `max_iter` trials in
+        a row were rejected.
         """
         if c.n_positions == 0:
             return RejectionDraws(np.empty((n, 0), dtype=np.int32), n, 1)

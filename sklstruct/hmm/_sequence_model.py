@@ -18,21 +18,8 @@ def id_windows(
     """(contexts, targets, weights) of all n-grams of known ids.
 
     Ids of the windows: those of the sequences, n for the start in contexts and for the
-    end in targets, -1 for what is missing or comes before an unknown id.
-
-    Parameters
-    ----------
-    ids : list of int arrays
-        From 0 to n - 1, or -1 where an id is unknown.
-
-    n : int
-        Number of ids.
-
-    width : int
-        Ids in a context.
-
-    weight : ndarray of shape (n_sequences,), default=None
-        None: 1 each.
+    end in targets, -1 for what is missing or comes before an unknown id (-1). A context
+    has `width` ids.
     """
     w = context_windows(
         [[n + 2 if k < 0 else k for k in a.tolist()] for a in ids],
@@ -64,24 +51,8 @@ def learn_from_ids(
 ) -> tuple[BackoffModel, float]:
     """A clone of `estimator` fitted to `id_windows`: its model, and log of its prior.
 
-    Parameters
-    ----------
-    estimator : estimator over context windows
-        Not changed.
-
-    names : list
-        The labels that the ids stand for.
-
-    contexts, targets, counts
-        See `id_windows`.
-
-    with_end : bool, default=True
-        False: the end of a sequence is not a class; `targets` does not hold it.
-
-    Raises
-    ------
-    TypeError
-        If it fits no back-off model.
+    The ids stand for `names`. Without `with_end` the end of a sequence is not a class,
+    and `targets` does not hold it. TypeError if the estimator fits no back-off model.
     """
     start = new_mark("<s>", names)
     end = new_mark("</s>", names) if with_end else None
@@ -121,20 +92,12 @@ def name_symbols(model: BackoffModel, labels: Labels) -> BackoffModel:
 
 
 def with_unknown(model: BackoffModel, log_prob: float) -> BackoffModel:
-    """The same model with a possible class for unknown words.
+    """The same model of words with a possible class for unknown words.
 
     A model that has such a class is returned as it is, unless its probability is 0. A
     new class is not a context symbol: what follows an unknown word has no history. The
     other probabilities stay as they are, so that the sum of a row passes 1 by the
-    probability of the class.
-
-    Parameters
-    ----------
-    model : BackoffModel
-        Of words; not changed.
-
-    log_prob : float
-        Natural log-probability of an unknown word after the empty context.
+    probability of the class, exp(log_prob) after the empty context.
     """
     labels, pairs, n = model.labels, model.pairs, model.n_classes
     root = model.log_prob[:n]

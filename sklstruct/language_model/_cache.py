@@ -24,7 +24,6 @@ from .._compat import (
     TextEstimator,
     _fit_context,
 )
-from .._lazy import stored
 from ..word_classes import WordClustering
 from . import _cache_fit as _fit
 from ._cache_cursor import CacheCursorMixin
@@ -363,9 +362,6 @@ class CacheLM(CacheCursorMixin, MetaEstimatorMixin, DensityMixin, TextEstimator)
             Mixer(self._order, self.theta_, self.gate_coef_, self.weights_),
             self.base_.predictor.step_with_groups(self.class_of_),
         )
-
-    def __getstate__(self):
-        return stored(self)
 
     @property
     def vocabulary_(self) -> np.ndarray:

@@ -41,13 +41,7 @@ class CacheCursor(NamedTuple):
 
 
 class CacheModel(Distribution):
-    """The distribution of a `CacheLM`; contexts are arrays of `CacheCursor`.
-
-    Parameters
-    ----------
-    model : CacheLM
-        Fitted.
-    """
+    """The distribution of a fitted `CacheLM`; contexts are arrays of `CacheCursor`."""
 
     def __init__(self, model: CacheCursorMixin) -> None:
         self.model = model

@@ -123,27 +123,10 @@ class CacheState:
 
 
 def checked_state(state: CacheState | None, settings: CacheSettings) -> CacheState:
-    """A state that a model with some settings can use; None: a new one.
+    """A state of the caller that a model with some settings can use; None: a new one.
 
-    Parameters
-    ----------
-    state : CacheState or None
-        From the caller.
-
-    settings : CacheSettings
-        Those of the model.
-
-    Returns
-    -------
-    state : CacheState
-        `state`, or a new one.
-
-    Raises
-    ------
-    TypeError
-        If `state` is not a CacheState.
-    ValueError
-        If `state` counts other words, or counts in another way.
+    TypeError for another object; ValueError if the state counts other words, or counts
+    in another way.
     """
     if state is None:
         return CacheState(settings)

@@ -601,13 +601,11 @@ class LanguageModel(
         )
 
     def __getstate__(self):
-        # A copy: another thread may make the predictor meanwhile.
-        state = super().__getstate__().copy()
+        state = super().__getstate__()
         # The labels of a model that was read are its own.
-        left_out = {"predictor"}
         if state.get("_read_model") is not None:
-            left_out |= {"_labels"}
-        return {k: v for k, v in state.items() if k not in left_out}
+            del state["_labels"]
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

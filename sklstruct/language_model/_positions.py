@@ -50,18 +50,8 @@ class Scored(NamedTuple):
 def check_text(model: Any, X: Iterable) -> NumberedText:
     """The sentences of X, all of whose words have a probability.
 
-    Parameters
-    ----------
-    model : LanguageModel
-        Fitted.
-
-    X : TextFile or iterable of sentences
-
-    Raises
-    ------
-    ValueError
-        If a word has no class and `out_of_vocabulary` is "error", or lists of sentences
-        are given as one sentence.
+    ValueError if a word has no class and `out_of_vocabulary` is "error", or lists of
+    sentences are given as one sentence.
     """
     check_is_fitted(model)
     text = model.number_text(X)
@@ -77,20 +67,7 @@ def check_text(model: Any, X: Iterable) -> NumberedText:
 
 
 def score_positions(model: Any, X: Iterable) -> Scored:
-    """Every predicted position of a text, in ids.
-
-    Parameters
-    ----------
-    model : LanguageModel
-        Fitted.
-
-    X : iterable of sentences
-
-    Raises
-    ------
-    ValueError
-        As `LanguageModel.token_log_proba`.
-    """
+    """Every predicted position of a text, in ids; errors as `token_log_proba`."""
     return model.predictor.score(check_text(model, X))
 
 

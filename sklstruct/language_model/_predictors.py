@@ -50,10 +50,7 @@ def single_state(states: NDArray) -> int | Cursor:
 class WindowModel(Distribution):
     """The model of a predictor; its places are `TextWindows` of tokens.
 
-    Parameters
-    ----------
-    predictor : TextPredictor
-        Its kernel answers. The kernel is not kept here, as it cannot be pickled.
+    The kernel of the predictor answers. It is not kept here, as it cannot be pickled.
     """
 
     def __init__(self, predictor: TextPredictor) -> None:
@@ -69,27 +66,9 @@ class WindowModel(Distribution):
 class TextPredictor:
     """Queries about sentences of a classifier of windows of class ids.
 
-    Parameters
-    ----------
-    estimator : classifier
-        Fitted on windows of `max_depth` ids.
-
-    encoder : SentenceEncoder
-        Text to tokens, which are class ids; the start mark and lost words follow.
-
-    max_depth : int
-        Columns of a window.
-
-    Attributes
-    ----------
-    distribution : Distribution
-        Over the classes of the encoder's labels.
-
-    reads_history : bool
-        Whether it reads more of a sentence than its windows.
-
-    width : int
-        Columns of a state.
+    The tokens of the encoder are class ids; the start mark and lost words follow. The
+    distribution is over the classes of its labels. `reads_history` says whether the
+    classifier reads more of a sentence than its windows; a state has `width` columns.
     """
 
     distribution: Distribution
@@ -260,16 +239,7 @@ def _by_last(tokens, end):
 
 
 class TreePredictor(TextPredictor):
-    """Queries about sentences of a back-off model over the symbols of the text.
-
-    Parameters
-    ----------
-    model : BackoffModel
-        With the labels of `encoder`.
-
-    encoder : SentenceEncoder
-        Text to tokens.
-    """
+    """Queries about sentences of a back-off model with the labels of the encoder."""
 
     distribution: BackoffModel
 
@@ -334,21 +304,8 @@ class TreePredictor(TextPredictor):
 class WindowClassifier(DistributionClassifier, BaseEstimator):
     """A fitted model of sentences as a classifier of windows, over other ids.
 
-    Parameters
-    ----------
-    model : LanguageModel
-        Fitted; not changed.
-
-    labels : Labels
-        The meaning of the ids of classes and windows; they hold all words of the model.
-
-    name : str
-        Name of the model in messages.
-
-    Raises
-    ------
-    ValueError
-        If `labels` lack a word of the model, or have other marks.
+    `labels` hold all words of the model, which has the name `name` in messages.
+    ValueError if they lack one, or have other marks.
     """
 
     distribution_: WiderModel

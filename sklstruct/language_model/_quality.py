@@ -229,10 +229,8 @@ def read_no_context(estimator: Any) -> None:
 def give_checkpoint(estimator: Any, checkpoint: Checkpoint | str | os.PathLike) -> None:
     """Set the checkpoint of every part that can keep its state and lacks one.
 
-    Raises
-    ------
-    ValueError
-        If no part has a state to keep, or the path is a file where a folder is needed.
+    ValueError if no part has a state to keep, or the path is a file where a folder is
+    needed.
     """
     from ..mixture import ModelClassifier
 

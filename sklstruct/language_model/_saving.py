@@ -63,11 +63,12 @@ class FilesMixin:
             Options of the format. Of ``"arpa"``: `precision` (None), decimals of the
             log10 values, 1 to 15; None: the digits of single precision. Of ``"kenlm"``:
             `multiplier` (1.5), buckets of the hash tables for each n-gram, above 1. Of
-            ``"trie"``: `prob_bits` and `backoff_bits` (None), 1 to 25 bits to which
-            numbers are quantised, and `pointer_bits` (None), the most bits that are
-            taken out of a pointer. Of ``"att"``: `backoff` ("<epsilon>"), the symbol of
-            the arcs that read nothing. Of ``"native"``: `dtype` ("float64"); "float32"
-            halves the numbers and rounds them.
+            ``"trie"``: `prob_bits` (None), 1 to 25 bits to which numbers are quantised,
+            `backoff_bits` (None: as `prob_bits`), 2 to 25, and `pointer_bits` (None), 0
+            to 255, the most bits that are taken out of a pointer. Of ``"att"``:
+            `backoff` ("<epsilon>"), the symbol of the arcs that read nothing. Of
+            ``"native"``: `dtype` ("float64"); "float32" halves the numbers and rounds
+            them.
 
         Raises
         ------

@@ -18,25 +18,8 @@ class Truncated(Distribution):
     .. math::
         P'(y \mid x) \propto P(y \mid x)^{1/T} \quad \text{for } y \in S(x),
 
-    S(x) the `top_k` most probable classes, and of these the fewest whose probabilities
-    sum to `top_p` or more.
-
-    Parameters
-    ----------
-    model : Distribution
-        Any; contexts are its contexts.
-
-    temperature : float
-        T, above 0.
-
-    top_k : int or None
-        None: all.
-
-    top_p : float
-        Above 0 and at most 1.
-
-    skip : int
-        A class of probability 0; -1: none.
+    S(x) the `top_k` most probable classes (None: all), and of these the fewest whose
+    probabilities sum to `top_p` or more. skip: a class of probability 0; -1: none.
     """
 
     def __init__(

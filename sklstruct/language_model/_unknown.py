@@ -93,22 +93,9 @@ def warn_of_unknown(
     """Warn if more than a third of the words of a text are unknown, or one word shows
     that the text is split in another way than that of the model.
 
-    Parameters
-    ----------
-    text : NumberedText
-        The text.
-
-    encoder : SentenceEncoder
-        Of the model.
-
-    name : str
-        Name of the text in the message.
-
-    hint : str
-        A cause that is known. Empty: the cause is looked for.
-
-    otherwise : str
-        End of the message if no cause is found.
+    name: of the text in the message.
+    hint: a cause that is known. Empty: the cause is looked for.
+    otherwise: end of the message if no cause is found.
     """
     UnknownWords.of(text, encoder).warn(encoder, name, hint, otherwise)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from numbers import Integral, Real
 from typing import Literal
 
@@ -35,6 +34,7 @@ from .._parallel import (
     stop_flag,
 )
 from .._progress import Progress
+from .._warnings import warn
 from . import _weights_fast as kernels
 from ._calibration import (
     LOSSES,
@@ -363,12 +363,11 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
             scores = np.hstack([f.fold_scores for f in fits])
             self._calibrate(scores, targets.take(held), weight[held])
         if not all(f.converged for f in fits):
-            warnings.warn(
+            warn(
                 f"the fit ended before it met tol (max_iter={self.max_iter} epochs or "
                 "iterations). Scale the rows of X to unit length, or increase max_iter "
                 "or tol, or decrease C",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         return self
 
@@ -428,7 +427,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         several = self.label_columns_ is not None
         X = single(X)
         if self.loss != "log_loss":
-            warn_uneven(X, stacklevel=6)
+            warn_uneven(X)
         if several:
             self.classes_ = np.arange(y.shape[1])
             return X, self.label_columns_.targets(y), weight

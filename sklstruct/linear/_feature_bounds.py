@@ -115,15 +115,8 @@ class SeparableTerm:
 
 
 class GroupTerm:
-    """strength_g ||W_g|| over the groups of a partition of the columns.
-
-    Parameters
-    ----------
-    group : int array of shape (n_features,)
-        The group of each column, from 0.
-
-    strength : ndarray of shape (n_groups,)
-        Positive.
+    """strength_g ||W_g|| over the groups of a partition of the columns, numbered from
+    0.
     """
 
     def __init__(self, group: NDArray, strength: NDArray) -> None:

@@ -48,13 +48,7 @@ Report = Callable[[float, float, int], bool]
 
 
 class PathSolver(ABC):
-    """Solutions for falling strengths of one problem, each begun at the last one.
-
-    Parameters
-    ----------
-    problem : FeatureProblem
-        The samples.
-    """
+    """Solutions for falling strengths of one problem, each begun at the last one."""
 
     def __init__(self, problem: FeatureProblem) -> None:
         self.problem, self.b = problem, problem.best_constants()
@@ -88,26 +82,12 @@ class FeatureProblem:
     .. math::
         f(W, b) = \sum_i s_i\, \ell(W x_i + b, y_i).
 
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n_samples, n_features)
-        Checked, in double precision.
-
-    Y : bool array of shape (n_lanes, n_samples)
-        The outcomes.
-
-    coupled : bool
-        Whether the lanes are the classes of one multinomial loss; else each lane has a
-        binary loss.
-
-    weight : ndarray of shape (n_samples,)
-        Positive weights s.
-
-    fit_intercept : bool
-        Whether there is b.
-
-    stop : int32 array of shape (1,)
-        The flag of `stop_flag`.
+    X: checked, in double precision. Y: the outcomes, (n_lanes, n_samples).
+    coupled: whether the lanes are the classes of one multinomial loss; else each lane
+    has a binary loss.
+    weight: positive weights s.
+    fit_intercept: whether there is b.
+    stop: the flag of `stop_flag`.
     """
 
     def __init__(

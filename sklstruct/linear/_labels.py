@@ -6,7 +6,6 @@ it. Labels are numbers of its columns.
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -27,6 +26,7 @@ from .._checks import (
 )
 from .._compat import _align_api_if_sparse
 from .._likelihood import TopKMixin, class_codes
+from .._warnings import warn
 from ..symbols import is_missing
 from ._samples import sample_weights
 from ._targets import Targets
@@ -56,10 +56,9 @@ class LabelColumns(NamedTuple):
         if never.size:
             named = ", ".join(map(str, never[:_NAMED].tolist()))
             more = f" and {never.size - _NAMED} more" if never.size > _NAMED else ""
-            warnings.warn(
+            warn(
                 f"no training sample has label {named}{more}: the model gives "
                 "probability 0",
-                stacklevel=6,
             )
         if known.size == 1:  # a tree needs two leaves
             known = np.sort(np.append(known, never[0]))

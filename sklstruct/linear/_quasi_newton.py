@@ -39,16 +39,14 @@ PER_TOL = 0.03
 _ROUGH = 2.0
 
 
-def moments(
-    X: NDArray, weight: NDArray, centre: bool, step: int = 4096
-) -> tuple[NDArray, NDArray]:
+def moments(X: NDArray, weight: NDArray, centre: bool) -> tuple[NDArray, NDArray]:
     """(moment (d, d), mean (d,)): the weighted second moment of the rows of X.
 
     About the mean if `centre`, else about 0, with 0 returned as the mean. Entries whose
     squares overflow are not finite.
     """
     share = weight / weight.sum()
-    step = min(step, max(1, 2**30 // X.shape[1] ** 2))  # Ctrl-C waits for one product
+    step = min(4096, max(1, 2**30 // X.shape[1] ** 2))  # Ctrl-C waits for one product
     mean = np.zeros(X.shape[1])
     moment = np.zeros((mean.size, mean.size))
     # by blocks, without a second X in double precision
@@ -75,23 +73,11 @@ def metric_pays(n: int, d: int, n_rows: int) -> bool:
 class NodeProblems:
     """The classification problems of the nodes of a tree over one X.
 
-    Parameters
-    ----------
-    X : C-contiguous ndarray or CSR matrix of shape (n_samples, n_features)
-        float32 or float64.
-
-    weight : ndarray of shape (n_samples,)
-        Positive sample weights, sorted so that every outcome of every node is a range.
-
-    bounds : list of ndarray
-        For each node its m + 1 boundaries, m >= 2: outcome k has the rows
-        ``bounds[v][k]`` to ``bounds[v][k + 1]``. No outcome is empty.
-
-    code : ndarray of shape (n_samples,), default=None
-        Class of each row, for folds that are stratified by class.
-
-    rows : ndarray of shape (n_samples,), default=None
-        The row of X of each weight; None: X is sorted, too.
+    weight: positive, sorted so that every outcome of every node is a range.
+    bounds: for each node its m + 1 boundaries, m >= 2: outcome k has the rows
+    ``bounds[v][k]`` to ``bounds[v][k + 1]``. No outcome is empty.
+    code: class of each row, for folds that are stratified by class.
+    rows: the row of X of each weight; None: X is sorted, too.
     """
 
     def __init__(
@@ -296,54 +282,24 @@ class NodeProblems:
         parallel: ThreadMap | None = None,
         stop: NDArray | None = None,
     ) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-        """Fit every node, or some.
+        """(coef, intercept, n_iter, status) of every node, or of some.
 
-        Parameters
-        ----------
-        C : ndarray of shape (n_nodes,)
-            Inverse of the regularisation strength of each node, as in
-            `sklearn.linear_model.LogisticRegression`.
+        The status of a node is 0 converged, 1 stopped at max_iter, 3 no step found
+        although the objective can be lowered: features of too different scales.
+        FloatingPointError if the objective of a node is not finite.
 
-        constant : float, default=inf
-            Value of the feature whose weight is the intercept; 0: no intercepts, inf:
-            they are not penalised.
-
-        tol : float, default=1e-3
-            A node is done when no single weight promises a decrease of the objective
-            above `tol`² times the largest at zero weights (`_quasi_newton_fast`).
-
-        max_iter : int, default=1000
-            Largest number of iterations of a node.
-
-        start : tuple (coef, intercept), default=None
-            Values to start from; overwritten.
-
-        nodes : ndarray of int, default=None
-            The nodes to fit; the others keep `start`. None: all.
-
-        parallel : ThreadMap, default=None
-            Threads over nodes; None: the calling one.
-
-        stop : ndarray, default=None
-            Flag of a caller that is one of several threads, in `single_blas_thread`.
-            None: both are made here.
-
-        Returns
-        -------
-        coef : ndarray of shape (n_rows, n_features)
-
-        intercept : ndarray of shape (n_rows,)
-
-        n_iter : ndarray of shape (n_nodes,)
-
-        status : ndarray of shape (n_nodes,)
-            0 converged, 1 stopped at max_iter, 3 no step found although the
-            objective can be lowered: features of too different scales.
-
-        Raises
-        ------
-        FloatingPointError
-            If the objective of a node is not finite.
+        C: inverse of the regularisation strength of each node, as in
+        `LogisticRegression`.
+        constant: value of the feature whose weight is the intercept; 0: no intercepts,
+        inf: they are not penalised.
+        tol: a node is done when no single weight promises a decrease of the objective
+        above `tol`² times the largest at zero weights (`_quasi_newton_fast`).
+        max_iter: largest number of iterations of a node.
+        start: (coef, intercept) to start from; overwritten.
+        nodes: the nodes to fit; the others keep `start`. None: all.
+        parallel: threads over nodes; None: the calling one.
+        stop: flag of a caller that is one of several threads, in `single_blas_thread`.
+        None: both are made here.
         """
         coef, intercept = self.empty_coef() if start is None else start
         n_iter = np.zeros(self.n_nodes, dtype=np.int32)
@@ -379,23 +335,8 @@ class NodeProblems:
 class QuasiNewton:
     """The fit of all outcomes of a node by L-BFGS, with the methods of `Descent`.
 
-    The samples of the fold first have weight 0: no part of X is copied for the fold.
-
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of float32
-        The samples of the node.
-
-    targets : Targets
-        One outcome for each sample.
-
-    weight : ndarray of shape (n_samples,)
-
-    held : ndarray of int32
-        The fold, positions among the samples.
-
-    settings : DescentSettings
-        Of `_solver`.
+    The samples of the fold, `held`, first have weight 0: no part of X is copied for the
+    fold.
     """
 
     def __init__(

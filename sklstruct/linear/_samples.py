@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import TypeAlias, TypeGuard
 
@@ -14,6 +13,7 @@ from sklearn.utils.extmath import row_norms
 
 from .._checks import INT32_MAX, check_squares
 from .._compat import _check_sample_weight
+from .._warnings import warn
 
 # X of kernels and node models.
 Samples: TypeAlias = NDArray | sp.csr_matrix
@@ -39,10 +39,7 @@ def narrow_indices(X: sp.csr_matrix) -> NDArray:
 def single(X: Samples) -> Samples:
     """A checked X in single precision, with 32-bit indices, sorted, none twice.
 
-    Raises
-    ------
-    ValueError
-        If squares overflow.
+    ValueError if squares overflow.
     """
     check_squares(X, np.float32)
     if not is_sparse(X):
@@ -115,7 +112,7 @@ def costs(C: float, weight: NDArray) -> NDArray:
     return cost
 
 
-def warn_uneven(X: Samples, stacklevel: int) -> None:
+def warn_uneven(X: Samples) -> None:
     """Warn if rows are far from unit length, or one much longer than another."""
     length = row_norms(X)
     length = length[length > 0]
@@ -125,9 +122,8 @@ def warn_uneven(X: Samples, stacklevel: int) -> None:
     if length.size and not (
         1 / _UNEVEN < length.min() and length.max() < min(_UNEVEN * length.min(), most)
     ):
-        warnings.warn(
+        warn(
             f"X has rows of lengths from {length.min():.2g} to {length.max():.2g}: C "
             "and the margins of the squared hinge are meant for about 1. Scale them "
             "(sklearn.preprocessing.normalize), or search for C",
-            stacklevel=stacklevel,
         )

@@ -133,19 +133,7 @@ class Descent:
     """The descent of `m` outcomes of a node from `first` on.
 
     It can be halted before the fold is learned: the result is the same, bit by bit.
-
-    Parameters
-    ----------
-    node : NodeSolver
-
-    first, m : int
-
-    settings : DescentSettings
-
-    seed : int
-
-    cost, q : ndarray of shape (n,)
-        C_i and squared length of each sample.
+    `cost` and `q` are C_i and squared length of each sample.
     """
 
     def __init__(
@@ -320,23 +308,9 @@ Fit = Descent | QuasiNewton | Relay
 class NodeSolver:
     """The problem of a node on the columns of X that its samples have.
 
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of float32, indices int32
-        The samples of the node.
-
-    targets : Targets
-        Outcomes of each of these samples.
-
-    weight : ndarray of shape (n_samples,)
-        Positive.
-
-    held : ndarray of int32
-        The fold, positions among the samples.
-
-    order : ndarray of int32, default=None
-        The samples in the order from which those of an epoch are drawn. So the result
-        for sorted samples needs no sorted copy of X. None: that of X.
+    held: the fold, positions among the samples. order: the samples in the order from
+    which those of an epoch are drawn. So the result for sorted samples needs no sorted
+    copy of X. None: that of X.
     """
 
     def __init__(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple
 
@@ -36,6 +35,7 @@ from .._compat import (
 from .._docs import shared_docs
 from .._parallel import row_blocks, rows_per_block, single_blas_thread, stop_flag
 from .._progress import Progress
+from .._warnings import warn
 from ._feature_bounds import ProximalTerm
 from ._feature_problem import FeatureProblem, Optimum, Report
 from ._fista import AcceleratedSolver
@@ -358,24 +358,22 @@ class StructuredLogisticRegression(SparseFeatures):
         square = problem.squares[problem.squares > 0]
         if square.size and square.min() < square.max() / _UNEVEN**2:
             length = np.sqrt([square.min(), square.max()])
-            warnings.warn(
+            warn(
                 f"X has columns of lengths from {length[0]:.2g} to "
                 f"{length[1]:.2g}: one penalty does not suit all of them, and the "
                 "gap may not get small. Scale the columns "
                 "(sklearn.preprocessing.StandardScaler, MaxAbsScaler)",
-                stacklevel=5,
             )
 
-    def _warn_gap(self, gaps, totals, stacklevel=5):
+    def _warn_gap(self, gaps, totals):
         """ConvergenceWarning of the largest gap per sample."""
         worst = max(gap / total for gap, total in zip(gaps, totals))
-        warnings.warn(
+        warn(
             f"max_iter={self.max_iter} rounds, or the precision of floating point "
             f"numbers, leave a duality gap of {worst:.2g} nats per sample, and tol is "
             f"{self.tol:g}; scale the columns of X, or increase max_iter or tol, or "
             "decrease C",
             ConvergenceWarning,
-            stacklevel=stacklevel,
         )
 
     def _solver(self, problem):
@@ -508,7 +506,7 @@ class StructuredLogisticRegression(SparseFeatures):
             grid = strengths(Cs, solver.largest_lam(term))
             found = list(model._solve(solver, term, 1 / grid, silent))
         if not all(f.converged for f in found):
-            self._warn_gap([f.gap for f in found], [problem.total], stacklevel=3)
+            self._warn_gap([f.gap for f in found], [problem.total])
         return LinearPath(
             grid,
             [model._sparse(f) for f in found],

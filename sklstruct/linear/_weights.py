@@ -190,14 +190,8 @@ def packed(
 
 
 class NodeWeights(CheckedState):
-    """The weights of several nodes over the same columns.
-
-    Parameters
-    ----------
-    pieces : sequence of Piece
-        All with starts, or none.
-
-    n_features : int
+    """The weights of several nodes over the same columns, all with starts or all
+    without.
     """
 
     # First feature of each node whose features are its scores.

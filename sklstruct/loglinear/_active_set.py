@@ -59,27 +59,10 @@ def grow(
 ) -> Grown:
     """Minimise the penalised loss without making the whole tree.
 
-    Parameters
-    ----------
-    model : StructuredLogLinearLM
-        Its parameters; the solver is that of the last rounds, and those before have a
-        larger tolerance and no `gap_tol`.
-
-    samples : Positions
-        Histories no longer than the deepest context.
-
-    n_symbols, n_classes : int
-        Symbols are below n_symbols, targets below n_classes.
-
-    parallel : ThreadMap
-        Results do not depend on it.
-
-    report : callable
-        Called with (iteration, objective, optimality); True stops the fit.
-
-    Returns
-    -------
-    grown : Grown
+    model: its solver is that of the last rounds, and those before have a larger
+    tolerance and no `gap_tol`.
+    samples: histories no longer than the deepest context.
+    report: called with (iteration, objective, optimality); True stops the fit.
     """
     tree = _Growth(samples, n_symbols, n_classes)
     # A tolerance is given to the last rounds only.
@@ -359,20 +342,12 @@ class _Growth:
     def _moved(self, at, keys, depth, place):
         """The samples that move to new nodes, or new pairs.
 
-        Parameters
-        ----------
-        at : int32 ndarray of shape (n_samples,)
-            The node, or the pair, of each sample; overwritten.
-
-        keys : int64 ndarray
-            Of the new ones, rising: the old number of the parent times n_symbols, plus
-            the symbol.
-
-        depth : ndarray
-            Of the new ones.
-
-        place : int32 ndarray
-            The number now of each old one, then of each new one in the order of `keys`.
+        at: the node, or the pair, of each sample; overwritten.
+        keys: of the new ones, rising: the old number of the parent times n_symbols,
+        plus the symbol.
+        depth: of the new ones.
+        place: the number now of each old one, then of each new one in the order of
+        `keys`.
         """
         size, n_old = np.int64(self.n_symbols), place.size - keys.size
         parent, grows = keys // size, np.zeros(n_old, dtype=bool)

@@ -305,15 +305,8 @@ def _with_penalty(estimator):
 class _Record:
     """The checkpoint of a search: the losses of its fits, and the best weights.
 
-    On resume the search is replayed; fits whose loss is stored are not repeated.
-
-    Parameters
-    ----------
-    store : StateStore
-        Of the checkpoints.
-
-    n_pairs, n_levels : int
-        Of the tree on which the search fits.
+    On resume the search is replayed; fits whose loss is stored are not repeated. The
+    sizes are those of the tree on which the search fits.
     """
 
     def __init__(self, store: StateStore, n_pairs: int, n_levels: int) -> None:

@@ -7,7 +7,6 @@ solve.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +25,7 @@ from .._checkpoint import (
 from .._checks import as_numbers
 from .._digest import digest
 from .._parallel import ThreadMap
+from .._warnings import warn
 from ..backoff import BackoffModel, Fitted
 from ..context_tree import Pairs
 from ._gap import duality_gap, is_within, next_share
@@ -99,25 +99,9 @@ def bind(
 ) -> Problem:
     """The problem of counts, with errors about parameters that do not fit them.
 
-    Parameters
-    ----------
-    model : StructuredLogLinearLM
-        Its parameters.
-
-    pairs, count : Pairs, ndarray of shape (n_pairs,)
-        Contexts with their classes, and the counts.
-
-    parallel : ThreadMap
-        For the sweeps.
-
-    lam : float, default=None
-        Another strength than that of the model.
-
-    node_weight : ndarray of shape (n_nodes,), default=None
-        Weight of the samples that end at each node, where it is known.
-
-    depth : int, default=None
-        Depth of the whole tree, where `pairs` are a part of it.
+    lam: another strength than that of the model.
+    node_weight: weight of the samples that end at each node, where it is known.
+    depth: depth of the whole tree, where `pairs` are a part of it.
     """
     penalty, collapsed = penalty_of(model), pairs.tree.span is not None
     if collapsed and not penalty.collapsible:
@@ -145,29 +129,10 @@ def bind(
 
 
 class Fit:
-    """One minimisation of the penalised loss.
+    """One minimisation of the penalised loss, by a new solver.
 
-    Parameters
-    ----------
-    model : StructuredLogLinearLM
-        Its parameters.
-
-    problem : Problem
-        The data, under these parameters.
-
-    Attributes
-    ----------
-    solver : Solver
-        A new one.
-
-    loss : LogLinearLoss
-        Of the problem.
-
-    bound : BoundPenalty
-        The penalty, bound to the problem.
-
-    store : StateStore
-        Of checkpoints; at first it keeps nothing.
+    The penalty is bound to the problem as `bound`. The store of checkpoints at first
+    keeps nothing.
     """
 
     def __init__(self, model: Any, problem: Problem) -> None:
@@ -217,18 +182,11 @@ class Fit:
     def start(
         self, nearer: Callable[[np.ndarray], np.ndarray] | None = None
     ) -> np.ndarray:
-        """The weights of Kneser-Ney smoothing, or others of lower objective.
+        """The weights of Kneser-Ney smoothing, or others of lower objective; a new
+        array.
 
-        Parameters
-        ----------
-        nearer : callable, default=None
-            Gives a further start from the weights of Kneser-Ney smoothing. None: for a
-            squared penalty, their `ridge_weights`.
-
-        Returns
-        -------
-        w : ndarray of shape (n_pairs,)
-            A new array. Zero where there is a prior.
+        `nearer` gives a further start from these weights. None: for a squared penalty,
+        their `ridge_weights`. Zero where there is a prior.
         """
         zero = np.zeros(self.problem.n_pairs)
         if self.problem.offset is not None:
@@ -247,21 +205,8 @@ class Fit:
     def from_solution(self, w: np.ndarray, beta: np.ndarray) -> np.ndarray:
         """The weights of a solution with other strengths, with the scores they had.
 
-        With another `alpha` the features of a depth have another weight. The part of a
-        score that a weight adds stays about the same.
-
-        Parameters
-        ----------
-        w : ndarray of shape (n_pairs,)
-            The solution.
-
-        beta : ndarray of shape (depth + 1,)
-            Its weights of the features by depth.
-
-        Returns
-        -------
-        w : ndarray of shape (n_pairs,)
-            A new array.
+        With another `alpha` the features of a depth have another weight, `beta` before.
+        The part of a score that a weight adds stays about the same. A new array.
         """
         w, problem = w.copy(), self.problem
         for (lo, hi), old, new in zip(problem.levels, beta, problem.beta_by_depth):
@@ -391,11 +336,9 @@ def _warn_collapsed(beta, depth_weight):
     # The root is never merged.
     for name, values in (("alpha", beta[1:]), ("depth_weight", depth_weight[1:])):
         if values.size and (values != values[0]).any():
-            warnings.warn(
+            warn(
                 f"{name} differs between depths, and on a collapsed tree merged "
                 "suffixes of different depths share one weight: this is another model "
                 f"than without collapse. Use {name}=1, or collapse=False in "
                 "SuffixTreeVectorizer",
-                UserWarning,
-                stacklevel=5,
             )

@@ -61,28 +61,9 @@ def warn_of_end(
 ) -> None:
     """A ConvergenceWarning if a fit may be far from its minimum.
 
-    Parameters
-    ----------
-    result : Result
-        How it ended.
-
-    solver : Solver
-        Its stopping rules.
-
-    n_iter : int
-        Number of iterations.
-
-    gap : float
-        Duality gap, infinite if it is not known.
-
-    total : float
-        Weight of the samples.
-
-    lam : float
-        Strength of the penalty.
-
-    remedy : str
-        Advice for a fit in which rounding hides any further descent.
+    gap: infinite if it is not known.
+    total: weight of the samples.
+    remedy: advice for a fit in which rounding hides any further descent.
     """
     rules = "tol" if solver.gap_tol is None else "tol and gap_tol"
     free = ", or lam: unpenalised weights may have no finite optimum"
@@ -126,23 +107,7 @@ def duality_gap(loss: LogLinearLoss, penalty: BoundPenalty, w: np.ndarray) -> fl
         \Omega(w) + \Omega^*(v) - v^\top w, \qquad v = -\nabla f(w)
 
     the inequality of Fenchel and Young, an equality at the minimum. The conjugate is
-    that of ``penalty.conjugate``.
-
-    Parameters
-    ----------
-    loss : LogLinearLoss
-        With its problem.
-
-    penalty : BoundPenalty
-        Of the same problem.
-
-    w : ndarray of shape (n_pairs,)
-        Weights.
-
-    Returns
-    -------
-    gap : float
-        At least 0; infinite where the loss overflows.
+    that of ``penalty.conjugate``. At least 0; infinite where the loss overflows.
     """
     problem = loss.problem
     v = np.empty(problem.n_pairs)

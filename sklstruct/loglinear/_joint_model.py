@@ -27,24 +27,11 @@ _SCORES, _AT_A_TIME = 1 << 20, 4
 class JointTrees(CheckedState, Distribution):
     """The fitted state: trees, one after the other, and weights on their pairs.
 
-    Parameters
-    ----------
-    trees : list of ContextTree
-        The first keeps its root.
+    The first tree keeps its root. `w` is float64 while it is fitted, float32 after
+    `finish`.
 
-    pairs : list of Pairs
-        Of each tree.
-
-    weight : ndarray of shape (n_nodes of the first tree,)
-        Weight of the training samples at or below each of its nodes.
-
-    beta : ndarray of shape (depth + 1,)
-        Weight of the features of each depth.
-
-    Attributes
-    ----------
-    w : ndarray of shape (n_pairs,)
-        The weights: float64 while they are fitted, float32 after `finish`.
+    weight: of the training samples at or below each node of the first tree. beta:
+    weight of the features of each depth.
     """
 
     def __init__(
@@ -232,30 +219,14 @@ class JointObjective:
     .. math::
         \sum_r \omega_r \ln Z_r(w) - \sum_p c_p \beta_p w_p + \frac{\lambda}{2} |w|^2
 
-    over the rows r of samples with the same contexts and the pairs p, of count c.
+    over the rows r of samples with the same contexts and the pairs p, of count c. The
+    weights of the trees change.
 
-    Parameters
-    ----------
-    joint : JointTrees
-        The trees; its weights change.
-
-    nodes : int32 ndarray of shape (n_rows, n_trees)
-        The deepest node of each row; see `JointTrees.locate`.
-
-    samples : OutcomeRows
-        The outcomes of each row.
-
-    own : list of slice
-        The pairs of each tree that the joint model has.
-
-    counts : sequence of ndarray
-        Of the pairs of each tree.
-
-    lam : float
-        Strength of the penalty.
-
-    parallel : ThreadMap, default=None
-        None: one thread. Results are the same.
+    nodes: the deepest node of each row; see `JointTrees.locate`.
+    samples: the outcomes of each row.
+    own: the pairs of each tree that the joint model has.
+    counts: of the pairs of each tree.
+    parallel: None: one thread. Results are the same.
     """
 
     def __init__(

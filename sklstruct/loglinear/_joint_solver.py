@@ -59,31 +59,13 @@ N_SHARED = 4
 class JointBlock:
     """One tree of the joint model, and the scores that it shares with the others.
 
-    Parameters
-    ----------
-    problem : Problem
-        Of this tree.
-
-    terminal : int32 ndarray of shape (n_rows,)
-        Node at which each row ends.
-
-    observed : Observed
-        The outcomes of the samples of each row, their weights divided by `unit`.
-
-    unit : float
-        A power of two.
-
-    scores : float32 ndarray of shape (n_rows, n_outcomes)
-        Of all trees; changed by `add`.
-
-    shared : ndarray
-        Memory for a step, of at least `N_SHARED` n_pairs numbers.
-
-    before : ndarray
-        Memory from a step to that of the next tree, of at least n_pairs numbers.
-
-    root : bool
-        Whether it has the pairs of the root.
+    terminal: node at which each row ends.
+    observed: the outcomes of the samples of each row, their weights divided by `unit`.
+    unit: a power of two.
+    scores: of all trees, (n_rows, n_outcomes); changed by `add`.
+    shared: memory for a step, of at least `N_SHARED` n_pairs numbers.
+    before: memory from a step to that of the next tree, of at least n_pairs numbers.
+    root: whether it has the pairs of the root.
     """
 
     def __init__(
@@ -243,42 +225,21 @@ def solve_joint(
     report: Report,
     store: StateStore,
 ) -> tuple[Result, np.ndarray]:
-    """Minimise the joint objective over non-negative weights.
+    """Minimise the joint objective over non-negative weights: (result, gradient there).
 
-    Parameters
-    ----------
-    paths : list of (Pairs, ndarray of shape (n_pairs,))
-        Of each path: the pairs of its tree, and their counts.
+    The history holds the objective at the start and after each pass; its first and last
+    entry, and `objective`, are in double precision. The status "stalled" says that no
+    step leads downward in single precision, or that no pass came below the start, which
+    is then the result.
 
-    exact : JointObjective
-        Of these trees; that of the start and of the end, as the objective that the
-        passes sum up from scores in single precision has their rounding. In the order
-        of the rows those of the first tree ascend.
-
-    solver : Solver
-        Its stopping rules; `max_iter` passes over all trees.
-
-    parallel : ThreadMap
-        Results do not depend on it.
-
-    report : callable
-        Called with (pass, objective, residual); True stops the fit.
-
-    store : StateStore
-        Of checkpoints. The scores are part of the state: computed from the weights they
-        would differ by rounding, and so would all later steps.
-
-    Returns
-    -------
-    result : Result
-        The weights are those of the joint model. The history holds the objective at the
-        start and after each pass; its first and last entry, and `objective`, are in
-        double precision. The status "stalled" says that no step leads downward in
-        single precision, or that no pass came below the start, which is then the
-        result.
-
-    gradient : ndarray
-        The gradient at the weights.
+    paths: the pairs of the tree of each path, and their counts.
+    exact: the objective at the start and the end, as the one that the passes sum up
+    from scores in single precision has their rounding. In the order of the rows the
+    nodes of the first tree ascend.
+    solver: its stopping rules; `max_iter` passes over all trees.
+    report: called with (pass, objective, residual); True stops the fit.
+    store: of checkpoints. The scores are part of the state: computed from the weights
+    they would differ by rounding, and so would all later steps.
     """
     tol, gap_tol, max_iter = solver.tol, solver.gap_tol, solver.max_iter
     samples, n_rows, beta = exact.samples, exact.nodes.shape[0], exact.joint.beta
@@ -407,16 +368,7 @@ def _start(
 
 
 class _Passes:
-    """Steps of one tree after the other.
-
-    Parameters
-    ----------
-    blocks : list of JointBlock
-        The trees, at weights of 0.
-
-    scores : float32 ndarray of shape (n_rows, n_outcomes)
-        The scores that the blocks share.
-    """
+    """Steps of one tree after the other, on scores that all share."""
 
     def __init__(self, blocks: list[JointBlock], scores: np.ndarray) -> None:
         self.blocks, self.scores = blocks, scores

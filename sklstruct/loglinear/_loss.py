@@ -16,11 +16,6 @@ class LogLinearLoss:
 
     The second sum is :math:`\sum_p T(p) s(p)` with scores written out along their
     paths, so that no score needs to be kept. Total over the samples, in nats.
-
-    Parameters
-    ----------
-    problem : Problem
-        Pairs, counts and weights of the features.
     """
 
     def __init__(self, problem: Problem) -> None:

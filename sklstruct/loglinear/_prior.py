@@ -34,21 +34,8 @@ def with_pairs_of(
 ) -> tuple[Pairs, np.ndarray, np.ndarray]:
     """(pairs, count, scores less those of the parents) of a text and of a prior.
 
-    Parameters
-    ----------
-    prior : BackoffModel
-        Over the classes and symbols of the text.
-
-    counted : Counted
-        The text.
-
-    Returns
-    -------
-    pairs, count : Pairs, ndarray of shape (n_pairs,)
-        Those of the text, and those of the prior alone with a count of 0.
-
-    weight : ndarray of shape (n_pairs,)
-        The weights of the prior, for features of weight 1.
+    The prior is over the classes and symbols of the text. Pairs that it alone has get a
+    count of 0. The scores are the weights of the prior, for features of weight 1.
     """
     labels = counted.labels
     check_labels(prior, labels)

@@ -54,27 +54,12 @@ def pull(v: np.ndarray, positive: bool) -> np.ndarray:
 
 
 class PerLevel:
-    r"""A number for each depth, spread over nodes and pairs.
+    """A number for each depth, spread over nodes and pairs.
 
     On a trie all nodes of a level have one depth, and one number per level is kept. A
-    node of a collapsed tree stands for several suffixes that share a weight: it has
-    the sum of their numbers, and each of its pairs has a copy.
-
-    Parameters
-    ----------
-    by_depth : array-like of shape (depth + 1,)
-        Depths beyond those of the tree are ignored.
-
-    pairs : Pairs
-        Over a tree, collapsed or not.
-
-    Attributes
-    ----------
-    of_nodes : ndarray of shape (n_levels,) or (n_nodes,)
-        For kernels that look it up by level or by node.
-
-    a_level : bool
-        Whether there is one number per level.
+    node of a collapsed tree stands for several suffixes that share a weight: it has the
+    sum of their numbers, and each of its pairs has a copy. `of_nodes` is for kernels
+    that look it up by level, if `a_level` is true, or by node.
     """
 
     def __init__(self, by_depth: ArrayLike, pairs: Pairs) -> None:

@@ -50,16 +50,9 @@ def join_excesses(
 ) -> np.ndarray:
     """R of some pairs: the norm of their v and the excesses of their children.
 
-    Parameters
-    ----------
-    coupling : float
-        1: they add; 2: their squares do.
-
-    own : ndarray of shape (n,)
-        v of the pairs.
-
-    excess, at : ndarray of shape (m,)
-        Of the child pairs, and the pair of `own` that each stands below.
+    coupling: 1: they add; 2: their squares do.
+    own: v of the pairs.
+    excess, at: of the child pairs, and the pair of `own` that each stands below.
     """
     total = np.bincount(at, weights=excess**coupling, minlength=own.size)
     return (own**coupling + total) ** (1.0 / coupling)
@@ -74,22 +67,10 @@ def residuals(
 ) -> np.ndarray:
     """R of every pair of a forest.
 
-    Parameters
-    ----------
-    coupling : float
-        0: separable, 1, or 2.
-
-    levels : list of (lo, hi)
-        Pairs of each level.
-
-    parent : ndarray of shape (n_pairs,)
-        Parent pairs.
-
-    threshold : list of ndarray
-        t of the pairs of each level, or one number.
-
-    v : ndarray of shape (n_pairs,)
-        The size of the negative gradient of each pair.
+    coupling: 0: separable, 1, or 2.
+    levels: (lo, hi) of the pairs of each level.
+    threshold: t of the pairs of each level, or one number.
+    v: the size of the negative gradient of each pair.
     """
     R = v.copy()
     if coupling:
@@ -110,19 +91,9 @@ def subtree_bound(
     count c passes the most up. Separable penalties pass nothing up; their R is raised
     by the excess of a pair below over its own threshold.
 
-    Parameters
-    ----------
-    coupling : float
-        0, 1 or 2.
-
-    beta, threshold : ndarray of shape (depth + 1,)
-        Feature weights and t by depth.
-
-    k : int
-        Depth of the pairs.
-
-    c : ndarray
-        Upper bounds of count less expected count, for the pairs and all below them.
+    beta, threshold: feature weights and t by depth.
+    k: depth of the pairs.
+    c: upper bounds of count less expected count, for the pairs and all below them.
     """
     R = np.zeros_like(c)
     for j in range(beta.size - 1, k - 1, -1):
@@ -143,15 +114,8 @@ class RootProblem:
 
     With :math:`u = N / Z` the expected counts are :math:`u\,e^{\beta_0 w_y}`, each
     rises with u, and they sum to N: one equation for u. Without the squared term they
-    are :math:`\max(c_y - \lambda a_y / \beta_0, u)` where weights are not negative.
-
-    Parameters
-    ----------
-    problem : Problem
-        Pairs, counts, features.
-
-    bound : BoundPenalty
-        Gives a and b, for a `lam` of 1.
+    are :math:`\max(c_y - \lambda a_y / \beta_0, u)` where weights are not negative. The
+    bound penalty gives a and b, for a `lam` of 1.
     """
 
     def __init__(self, problem: Problem, bound: BoundPenalty) -> None:
@@ -168,10 +132,7 @@ class RootProblem:
     def weights(self, lam: float) -> np.ndarray:
         """The weights of the classes; 0 for those never seen.
 
-        Raises
-        ------
-        ValueError
-            If there is no optimum: no penalty, and a class that was never seen.
+        ValueError if there is no optimum: no penalty, and a class that was never seen.
         """
         high = np.log(max(self.count.max(), self.total / self.count.size))
         low = high - 1.0
@@ -237,13 +198,7 @@ class RootProblem:
 class SafeScreening:
     """Safe screening rule: the pairs that are zero at every lam above a given one.
 
-    Parameters
-    ----------
-    problem : Problem
-        With the strengths of a `lam` of 1.
-
-    bound : BoundPenalty
-        Bound to it.
+    The problem has the strengths of a `lam` of 1, and the penalty is bound to it.
     """
 
     def __init__(self, problem: Problem, bound: BoundPenalty) -> None:
@@ -347,18 +302,7 @@ class SafeScreening:
 def smallest_lam(problem: Problem, bound: BoundPenalty) -> float:
     """The smallest lam at which all weights below the root are zero.
 
-    Parameters
-    ----------
-    problem : Problem
-        With the strengths of a `lam` of 1.
-
-    bound : BoundPenalty
-        Bound to it.
-
-    Returns
-    -------
-    lam : float
-        0 if the gradient pulls on none of them.
+    0 if the gradient pulls on none of them. The arguments are those of `SafeScreening`.
     """
     if problem.n_levels < 2:
         return 0.0

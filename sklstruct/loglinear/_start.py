@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..backoff._discounts import estimate_discounts
+from ..backoff._discounts import modified_discounts
 from ..context_tree import expand_pairs
 from . import _start_fast as _fast
 from ._problem import Problem
@@ -23,18 +23,12 @@ def kneser_ney_weights(problem: Problem, l1_ratio: float = 0.0) -> np.ndarray:
 
     and, at the root, :math:`\ln P(y) - \min \ln P`. A context that always goes on in
     one way shares its weight with its only child, so that a collapsed tree starts where
-    the trie does: the score at the child, where the samples are, is that of
-    Kneser-Ney; at the shorter context, where no sample ends, it is not.
+    the trie does: the score at the child, where the samples are, is that of Kneser-Ney;
+    at the shorter context, where no sample ends, it is not.
 
-    Parameters
-    ----------
-    problem : Problem
-        Pairs, counts, strengths.
-
-    l1_ratio : float, default=0.0
-        Least number of counts that are taken off a pair, in units of its strength over
-        beta: with an l1 term, E(p) = c(p) - l1 / beta where the weight is not 0, and
-        without any of its counts a pair has weight 0.
+    l1_ratio: least number of counts that are taken off a pair, in units of its strength
+    over beta: with an l1 term, E(p) = c(p) - l1 / beta where the weight is not 0, and
+    without any of its counts a pair has weight 0.
     """
     pairs, source = expand_pairs(problem.pairs)
     tree = pairs.tree
@@ -47,7 +41,7 @@ def kneser_ney_weights(problem: Problem, l1_ratio: float = 0.0) -> np.ndarray:
         least = np.nan_to_num(l1_ratio * problem.strength_by_depth / beta, nan=0.0)
 
     root = adjusted[:V]
-    discounts = np.maximum(_discounts(root), min(least[0], 0.5 * root.max()))
+    discounts = np.maximum(modified_discounts(root), min(least[0], 0.5 * root.max()))
     capped = np.minimum(root, 3.0).astype(np.int64)
     off = np.where(root < 1.0, root - (1.0 - discounts[0]) * root**2,
                    discounts[np.maximum(capped, 1) - 1])  # fmt: skip
@@ -56,10 +50,10 @@ def kneser_ney_weights(problem: Problem, l1_ratio: float = 0.0) -> np.ndarray:
     score[:V] = proba[:V] / proba[:V].min()
     for k in range(1, tree.n_levels):
         here = tree.level(k)
+        discounts = modified_discounts(adjusted[pairs.level(k)], pairs.total)
         _fast.interpolate_ratios(
             here.start, here.stop, pairs.ptr, pairs.parent, adjusted,
-            np.maximum(_discounts(adjusted[pairs.level(k)], pairs.total), least[k]),
-            proba, score,
+            np.maximum(discounts, least[k]), proba, score,
         )  # fmt: skip
     np.log(score, out=score)
     node_weight = problem.node_weight
@@ -87,18 +81,8 @@ def ridge_weights(
         w_p\, \frac{\beta_p^2 c_p}{\beta_p^2 c_p + \lambda_p} .
 
     Kneser-Ney smoothing takes an absolute discount off a count. A squared penalty takes
-    a share of a weight, and where beta is small nearly all of it.
-
-    Parameters
-    ----------
-    problem : Problem
-        Pairs, counts, strengths.
-
-    w : ndarray of shape (n_pairs,)
-        Weights.
-
-    l2 : callable
-        Level -> strength of the squared term, one or one per pair.
+    a share of a weight, and where beta is small nearly all of it. l2: level -> strength
+    of the squared term, one or one per pair.
     """
     out = np.empty_like(w)
 
@@ -112,8 +96,3 @@ def ridge_weights(
 
     problem.sum_over(shrink)
     return out
-
-
-def _discounts(adjusted: np.ndarray, total: Callable | None = None) -> np.ndarray:
-    """The three discounts of a depth, as an array."""
-    return np.array(estimate_discounts(adjusted, "modified", False, total)[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.utils.validation import column_or_1d
 
 from .._compat import Options, StrOptions, check_weights, validate_params
 from .._docs import shared_docs
+from .._warnings import warn
 from ..taxonomy import Taxonomy, as_paths
 from ..taxonomy._labels import among
 
@@ -207,7 +207,7 @@ def hierarchical_f1_score(
 def _score(
     which, y_true, y_pred, taxonomy, average, sample_weight, zero_division
 ) -> float:
-    warn = zero_division == "warn"
+    warns = zero_division == "warn"
     if not isinstance(taxonomy, Taxonomy | None):
         raise ValueError(
             f"taxonomy must be a Taxonomy, got {type(taxonomy).__name__}; make it with "
@@ -237,14 +237,13 @@ def _score(
     right, total, weight = (
         np.atleast_1d(part).astype(np.float64)[used] for part in (right, total, weight)
     )
-    ratio = np.full(total.size, 0.0 if warn else float(zero_division))
+    ratio = np.full(total.size, 0.0 if warns else float(zero_division))
     np.divide(right, total, out=ratio, where=total > 0)
-    if warn and not total.all():
-        warnings.warn(
+    if warns and not total.all():
+        warn(
             f"hierarchical {which} is 0 / 0, because all paths are the root alone, and "
             "is set to 0; choose another value by zero_division",
             UndefinedMetricWarning,
-            stacklevel=4,
         )
     return float(np.average(ratio, weights=weight))
 

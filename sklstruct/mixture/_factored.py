@@ -38,22 +38,9 @@ from ._transforms import GroupedSamples, TransformCache
 class FactoredSubModel(ComposedSubModel):
     """A tree over the outcomes, the part of its groups, and the part of its words.
 
-    Parameters
-    ----------
-    taxonomy : object
-        As in `FactoredLM`.
-
-    classes : ndarray of shape (n_outcomes,)
-        Names of the outcomes.
-
-    estimators : list of classifiers
-        For nodes with groups below them, and for nodes with words only.
-
-    for_gate : bool
-        True if a gate needs features of the contexts.
-
-    concentration, padding
-        As in `FactoredLM`.
+    The estimators are for nodes with groups below them, and for nodes with words only.
+    With `for_gate` a gate needs features of the contexts. `classes` names the outcomes;
+    the others are as in `FactoredLM`.
     """
 
     def __init__(

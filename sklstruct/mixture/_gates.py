@@ -35,10 +35,7 @@ _GATE_L2 = 1e-4
 class Gate(ABC):
     """Weights of the models of a mixture, from features of the histories.
 
-    Attributes
-    ----------
-    reads_features : bool
-        True if `log_weights` depends on the features.
+    `reads_features` says whether `log_weights` depends on the features.
     """
 
     reads_features = True
@@ -93,20 +90,8 @@ def em_weights(
 ) -> NDArray:
     """Constant weights by expectation-maximisation.
 
-    Parameters
-    ----------
-    proba : ndarray of shape (n, n_models)
-        Probabilities of the targets, each row up to a factor.
-
-    weight : ndarray of shape (n,)
-        Weights of the samples.
-
-    prior : ndarray of shape (n_models,), default=None
-        Pseudo-counts of the models. None: 0.
-
-    Returns
-    -------
-    weights : ndarray of shape (n_models,)
+    Each row of `proba`, the probabilities of a target, may have a factor. prior:
+    pseudo-counts of the models; None: 0.
     """
     n_models = proba.shape[1]
     prior = np.zeros(n_models) if prior is None else prior
@@ -135,25 +120,9 @@ def softmax_coef(
     r"""Coefficients v of the weights :math:`\pi_k(x) \propto e^{v_k \cdot \phi(x)}`.
 
     Maximum likelihood of the mixture with a small l2 penalty, by L-BFGS from the best
-    constant weights.
-
-    Parameters
-    ----------
-    phi : ndarray of shape (n, n_features)
-        The first column is 1.
-
-    proba : ndarray of shape (n, n_models)
-        Probabilities of the targets, each row up to a factor.
-
-    weight : ndarray of shape (n,)
-        Weights of the samples.
-
-    closed : bool ndarray of shape (n, n_models), default=None
-        The samples at which the weight of a model is 0. None: none.
-
-    Returns
-    -------
-    coef : ndarray of shape (n_models, n_features)
+    constant weights. The first column of `phi` is 1. Each row of `proba`, the
+    probabilities of a target, may have a factor. closed: the samples at which the
+    weight of a model is 0; None: none.
     """
     total = max(weight.sum(), 1.0)
     start = np.zeros((proba.shape[1], phi.shape[1]))
@@ -184,13 +153,7 @@ def softmax_coef(
 
 
 class ConstantGate(Gate):
-    """The same weights everywhere, by EM or given.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_models,), default=None
-        Non-negative. None: learnt.
-    """
+    """The same weights everywhere, by EM or given; not negative."""
 
     reads_features = False
 
@@ -212,12 +175,9 @@ class BucketGate(Gate):
     """Weights for each bucket of the histories, by EM with the overall weights as
     prior.
 
-    Parameters
-    ----------
-    by : {DEPTH, LOG_WEIGHT}
-        The number that decides the bucket: the depth of the node that the history
-        matches in the first tree of contexts, or the weight of the training samples at
-        this node, in powers of 2.
+    by: the number that decides the bucket: the depth of the node that the history
+    matches in the first tree of contexts (DEPTH), or the weight of the training samples
+    at this node, in powers of 2 (LOG_WEIGHT).
     """
 
     def __init__(self, by: int) -> None:

@@ -38,21 +38,8 @@ _SAMPLES = 1 << 21
 def history_of(X: Any, classes: NDArray, padding: Any) -> TextWindows:
     """The histories of windows, in numbers of classes; other symbols have the next.
 
-    Parameters
-    ----------
-    X : TextWindows or array-like of shape (n_samples, n_columns)
-        The history of a row of an array is the row.
-
-    classes : ndarray of shape (n_classes,)
-        The symbols that are counted.
-
-    padding : object
-        The symbol that marks missing history.
-
-    Raises
-    ------
-    ValueError
-        If X is a sparse matrix.
+    The history of a row of an array is the row. `padding` marks missing history.
+    ValueError if X is a sparse matrix.
     """
     if sp.issparse(X):
         raise ValueError(
@@ -74,20 +61,7 @@ def count_words(
 ) -> tuple[NDArray, NDArray]:
     """How often y_i, and the words of its group, occur in each history.
 
-    Parameters
-    ----------
-    history : TextWindows
-        From `history_of`.
-
-    y : int ndarray of shape (n_samples,)
-        Class ids.
-
-    group : int32 ndarray of shape (n_classes,)
-        The group of each class, -1 for none.
-
-    Returns
-    -------
-    word, of_group : float64 ndarray of shape (n_samples,)
+    history: from `history_of`. group: the group of each class, -1 for none.
     """
     word, of_group = np.empty(y.size), np.empty(y.size)
     count_in_history(
@@ -100,33 +74,15 @@ def count_words(
 def find_concentrations(
     history: TextWindows, y: NDArray, weight: NDArray, group: NDArray, n_groups: int
 ) -> tuple[NDArray, NDArray]:
-    r"""The concentrations that make the words of each group most likely.
+    r"""The concentrations that make the words of each group most likely, and the p(y).
 
     .. math::
         \theta_g = \arg\max_\theta \sum_{i:\, g(y_i) = g} \omega_i
         \ln \frac{a_i(y_i) + \theta\, p(y_i)}{a_i(g) + \theta},
 
-    p(y) the share of the word in its group: a Polya urn. The shares of a model would
-    do worse, as it has seen the samples.
-
-    Parameters
-    ----------
-    history, y, group
-        As in `count_words`.
-
-    weight : float64 ndarray of shape (n_samples,)
-        :math:`\omega_i`.
-
-    n_groups : int
-        Number of groups.
-
-    Returns
-    -------
-    concentration : float64 ndarray of shape (n_groups,)
-        Infinite where words come again no more often than by chance.
-
-    share : float64 ndarray of shape (n_classes,)
-        p(y).
+    p(y) the share of the word in its group: a Polya urn. The shares of a model would do
+    worse, as it has seen the samples. Infinite where words come again no more often
+    than by chance. The :math:`\omega_i` are `weight`, the others as in `count_words`.
     """
     of_word = np.bincount(y, weight, group.size)
     total = np.bincount(group + 1, of_word, n_groups + 1)[group + 1]

@@ -31,26 +31,12 @@ from ._sub_models import (
 class MixtureSubModel(ComposedSubModel):
     """The parts of a mixture, and one gate for the models of all groups.
 
-    Parameters
-    ----------
-    names : list of str
-        Of the models.
-
-    parts : list of SubModel
-        Their parts.
-
-    weights : str or ndarray
-        The gate's name, or constant weights.
-
-    validation_fraction : float
-        Share of the samples, the last ones, that weights are learnt from where none
-        are held out.
-
-    refit : bool
-        Whether models are then fitted to all samples.
-
-    frozen : bool
-        Whether all models are fitted already: all samples then serve for the weights.
+    weights: the gate's name, or constant weights.
+    validation_fraction: share of the samples, the last ones, that weights are learnt
+    from where none are held out.
+    refit: whether models are then fitted to all samples.
+    frozen: whether all models are fitted already: all samples then serve for the
+    weights.
     """
 
     def __init__(

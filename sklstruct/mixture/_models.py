@@ -29,15 +29,10 @@ class UniformModel(Distribution):
 
 
 class MixtureModel(Distribution):
-    r""":math:`\sum_k \omega_k(x) P_k(y \mid x)`.
+    r""":math:`\sum_k \omega_k(x) P_k(y \mid x)`, of models over the same classes.
 
-    Parameters
-    ----------
-    models : list of Distribution
-        Over the same classes; contexts are a tuple of theirs.
-
-    gate : Gate
-        Gives the weights; may be shared with other mixtures.
+    Contexts are a tuple of theirs. The gate, which gives the weights, may be shared
+    with other mixtures.
     """
 
     def __init__(self, models: list[Distribution], gate: Gate) -> None:
@@ -80,23 +75,12 @@ class FactoredModel(CheckedState, Distribution):
     Contexts are a tuple: those of the models of groups, those of the models of words,
     and with `concentration` the histories in which words are counted.
 
-    Parameters
-    ----------
-    tree : Forest
-        One tree, whose terminal nodes are the classes.
-
-    models : list of Distribution or None
-        One for each node of the tree; None for nodes with fewer than two children.
-
-    of_words : bool ndarray of shape (n_nodes,)
-        True for nodes whose children are all terminal.
-
-    concentration : float64 ndarray of shape (n_nodes,), default=None
-        Of each node, see `sklstruct.mixture._history`; infinite where the history does
-        not matter, None: nowhere.
-
-    share : float64 ndarray of shape (n_nodes,), default=None
-        Of each node among the children of its parent, with `concentration`.
+    tree: one tree, whose terminal nodes are the classes.
+    models: one for each node of the tree; None for nodes with fewer than two children.
+    of_words: True for nodes whose children are all terminal.
+    concentration: of each node, see `sklstruct.mixture._history`; infinite where the
+    history does not matter, None: nowhere.
+    share: of each node among the children of its parent, with `concentration`.
     """
 
     def __init__(

@@ -18,13 +18,8 @@ from ..word_classes import ContextRefiner
 class TokenSources:
     """Makes the sources of the parts of one model; see `Distribution.compiled`.
 
-    Parameters
-    ----------
-    n_tokens : int
-        Tokens are 0 ... n_tokens - 1, and -1 for missing history.
-
-    depth : int
-        Columns of the windows that the classifiers were fitted on.
+    Tokens are 0 ... n_tokens - 1, and -1 for missing history. depth: columns of the
+    windows that the classifiers were fitted on.
     """
 
     def __init__(self, n_tokens: int, depth: int) -> None:

@@ -25,7 +25,7 @@ from .._checks import need_weights
 from .._compat import BaseEstimator
 from .._likelihood import innermost, last_step, reads_history
 from .._parallel import ThreadMap
-from .._warnings import FallbackWarning
+from .._warnings import FallbackWarning, warn
 from ..backoff import (
     BackoffClassifier,
     BackoffModel,
@@ -257,16 +257,7 @@ class LocatedModel(BackoffModel):
 
 
 class FrozenSubModel(SubModel):
-    """An estimator that is fitted already and stays as it is.
-
-    Parameters
-    ----------
-    estimator : FrozenEstimator
-        Around the fitted one.
-
-    classes : ndarray of shape (n_outcomes,)
-        Names of the outcomes.
-    """
+    """An estimator that is fitted already and stays as it is."""
 
     def __init__(self, estimator: FrozenEstimator, classes: NDArray) -> None:
         self.estimator = estimator.estimator
@@ -327,18 +318,10 @@ class FrozenSubModel(SubModel):
 
 
 def sub_model_of(estimator: Any, classes: NDArray, for_gate: bool = False) -> SubModel:
-    """The part of an estimator.
+    """The part of an estimator that is not fitted, or of a FrozenEstimator.
 
-    Parameters
-    ----------
-    estimator : classifier
-        Not fitted, or a FrozenEstimator.
-
-    classes : ndarray
-        Names of the outcomes, for estimators that are fitted already.
-
-    for_gate : bool
-        Whether a gate needs features of the contexts.
+    classes: names of the outcomes, for estimators that are fitted already. for_gate:
+    whether a gate needs features of the contexts.
     """
     if isinstance(estimator, FrozenEstimator):
         return FrozenSubModel(estimator, classes)
@@ -360,4 +343,4 @@ def _warn_once(caught, n_groups):
         text = str(some[0].message)
         if len(some) > 1:
             text = f"{len(some)} warnings in {n_groups} models, the first: {text}"
-        warnings.warn(text, category, stacklevel=4)
+        warn(text, category)

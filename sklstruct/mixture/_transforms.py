@@ -56,15 +56,8 @@ class GroupedSamples(NamedTuple):
 class LazyTransform:
     """Contexts that readers make of X where a model is fitted.
 
-    Those of all models at once would take more memory than the models.
-
-    Parameters
-    ----------
-    readers : list of ContextReader
-        One for each matrix of contexts.
-
-    X : array-like
-        Contexts as the user gives them.
+    Those of all models at once would take more memory than the models. There is one
+    reader for each matrix of contexts.
     """
 
     def __init__(self, readers: list[ContextReader], X: Any) -> None:
@@ -88,21 +81,12 @@ class LazyTransform:
         samples: GroupedSamples,
         for_gate: bool,
     ) -> BackoffModel:
-        """The model of an estimator of the contexts of the only reader.
+        """The model of an estimator, which is fitted here, of the contexts of the only
+        reader.
 
-        Parameters
-        ----------
-        estimator : BackoffClassifier
-            Not fitted; it is fitted afterwards.
-
-        labels : Labels
-            The outcomes, and the ids that the reader gives.
-
-        samples : GroupedSamples
-            Outcomes and weights of these contexts.
-
-        for_gate : bool
-            Whether the model gets the training weight of its nodes.
+        labels: the outcomes, and the ids that the reader gives.
+        samples: outcomes and weights of these contexts.
+        for_gate: whether the model gets the training weight of its nodes.
         """
         (columns,) = self
         options: dict[str, Any] = {"depth": estimator.max_depth}
@@ -129,19 +113,9 @@ class LazyTransform:
 class ContextReader:
     """Turns X into the contexts of models: by transformers, then to ids of symbols.
 
-    Parameters
-    ----------
-    steps : list of transformers
-        The steps of a pipeline before the last, not fitted.
-
-    estimator : classifier
-        The last step.
-
-    encodes : bool
-        True: it gets ids, if the steps give windows.
-
-    padding : object
-        The symbol that marks missing history in these windows.
+    The transformers are the steps of a pipeline before the last, the estimator, and are
+    not fitted. If it `encodes`, the estimator gets ids, if the steps give windows, in
+    which `padding` marks missing history.
     """
 
     def __init__(
@@ -208,16 +182,8 @@ class ContextReader:
 class TransformCache:
     """X for several parts; equal readers read it once.
 
-    Parameters
-    ----------
-    X : array-like or TextWindows
-        Contexts as the user gives them.
-
-    y : ndarray, default=None
-        Their targets, if readers are to be fitted.
-
-    report : callable, default=quiet
-        Called with a text after each piece of work.
+    y: the targets, if readers are to be fitted. report: called with a text after each
+    piece of work.
     """
 
     def __init__(

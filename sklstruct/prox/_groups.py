@@ -7,7 +7,6 @@ dual problem is solved by ascent over its blocks, one per group.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from .._checks import as_ids, check_count, check_ids
+from .._warnings import warn
 from . import _overlapping_fast as kernels
 from ._arguments import (
     check_number,
@@ -327,11 +327,10 @@ def prox_overlapping_groups(
             break
         if rounds >= max_iter:
             error = np.sqrt(2 * gap / float(start @ start))
-            warnings.warn(
+            warn(
                 f"max_iter={max_iter} rounds leave the result up to {error:.2g} ||v|| "
                 f"away from the minimiser (tol={tol:g}); increase max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=2,
             )
             break
     return (w * unit).astype(dtype, copy=False)

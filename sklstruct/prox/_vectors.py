@@ -383,24 +383,9 @@ def block_norms(v: NDArray, block: NDArray, n_blocks: int, p: float) -> NDArray:
 def prox_blocks(
     v: NDArray, block: NDArray, kappa: NDArray, p: float, metric: NDArray
 ) -> NDArray:
-    """`prox_lp` in every block at once.
+    """`prox_lp` in every block at once, block[i] the block of entry i.
 
-    Parameters
-    ----------
-    v : float64 ndarray of shape (n,)
-
-    block : integer ndarray of shape (n,)
-        Block of each entry.
-
-    kappa : float64 ndarray of shape (n_blocks,)
-
-    p : float
-
-    metric : float64 ndarray of shape (n,) or (1,)
-
-    Returns
-    -------
-    w : ndarray of shape (n,)
+    kappa: of each block. metric: (n,) or (1,).
     """
     if v.size == 0:
         return v.copy()

@@ -27,23 +27,8 @@ def base_distribution(
 ) -> np.ndarray:
     """P(y) of the parameter `base`, summing to 1 and, if so asked, positive.
 
-    Parameters
-    ----------
-    base : "uniform" or unigram estimator
-        An estimator is cloned before it is fitted.
-
-    counts : ndarray of shape (n_classes,)
-        Weight of each class in training.
-
-    classes : ndarray of shape (n_classes,)
-        The classes, sorted.
-
-    positive : bool
-        True: a class without probability is an error.
-
-    Returns
-    -------
-    proba : float64 ndarray of shape (n_classes,)
+    The estimator is cloned before it is fitted to the weights of the sorted classes in
+    training. positive: a class without probability is an error.
     """
     n_classes = counts.size
     if isinstance(base, str):

@@ -49,18 +49,9 @@ class TextBlocks(NamedTuple):
 
     @classmethod
     def of(cls, samples: DeferredCounts, counted: Counted, size: int) -> TextBlocks:
-        """Locate the samples.
+        """Locate the samples, which are in the order of the text, in their contexts.
 
-        Parameters
-        ----------
-        samples : DeferredCounts
-            In the order of the text.
-
-        counted : Counted
-            The same with their contexts.
-
-        size : int
-            Samples of a block, if there are so many.
+        size: samples of a block, if there are so many.
         """
         positions, pairs = samples.positions, counted.pairs
         slot = pairs.find(counted.locate(positions), positions.target)
@@ -134,25 +125,9 @@ def left_out(
 
     Samples of a class that occurs in their section only are left out.
 
-    Parameters
-    ----------
-    pairs : Pairs
-        Of the text.
-
-    count : ndarray of shape (n_pairs,)
-        The counts of the text.
-
-    adjusted : ndarray of shape (n_pairs,) or None
-        The adjusted counts of Kneser-Ney, if these are discounted.
-
-    blocks : TextBlocks
-        The blocks of the text.
-
-    base : ndarray of shape (n_classes,)
-        The distribution above the depth `first`. It is not estimated again.
-
-    first : int
-        First depth with discounts, 0 or 1.
+    adjusted: the adjusted counts of Kneser-Ney, if these are discounted.
+    base: the distribution above the depth `first`. It is not estimated again.
+    first: first depth with discounts, 0 or 1.
     """
     section, block, slot, weight = blocks.sample()
     n_levels = pairs.tree.n_levels

@@ -37,27 +37,14 @@ def log_likelihood(
     levels: Sequence[ChainLevel],
     shares: Sequence[tuple[np.ndarray, np.ndarray]],
 ) -> tuple[float, list[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
-    """The log-likelihood of samples and its derivatives.
+    """The log-likelihood of samples, in nats, and its derivatives.
 
-    Parameters
-    ----------
-    base : ndarray of shape (n_classes,)
-        The distribution above the first level.
+    Of each level (slope, up, proba): the derivative by the discounted probability, P of
+    the parent, and P. The derivative by the back-off mass is ``slope * up``.
 
-    levels : sequence of ChainLevel
-        From the first level down.
-
-    shares : sequence of (discounted probabilities, back-off masses)
-        Of each level: arrays with an entry per pair.
-
-    Returns
-    -------
-    value : float
-        In nats.
-
-    slopes : list of (slope, up, proba)
-        Of each level: the derivative by the discounted probability, P of the parent,
-        and P. The derivative by the back-off mass is ``slope * up``.
+    base: the distribution above the first level.
+    levels: from the first level down.
+    shares: discounted probabilities and back-off masses of each level, by pair.
     """
     above, chain, value = base, [], 0.0
     for level, (discounted, backoff_mass) in zip(levels, shares):

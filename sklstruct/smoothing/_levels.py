@@ -40,22 +40,9 @@ def adjust_counts(
 ) -> Adjusted:
     """The adjusted counts, and which pairs are removed.
 
-    Parameters
-    ----------
-    run : RunFile
-        Whole counts.
-
-    least : float64 ndarray of shape (n_levels,)
-        Pairs of lower counts are removed.
-
-    stays : bool ndarray of shape (n_classes,)
-        Pairs with other classes are removed.
-
-    known : bool ndarray of shape (n_symbols,)
-        Pairs of contexts with other symbols are removed.
-
-    folder : str or None
-        Folder of the files.
+    least: pairs of lower counts are removed, by level.
+    stays: whether pairs with each class stay.
+    known: whether pairs of contexts with each symbol stay.
     """
     file, n_levels = Spill(folder), len(run.levels)
     count = [file.column(np.float64) for _ in run.levels]
@@ -77,22 +64,9 @@ def smooth(
 ) -> Smoothed:
     """The probabilities and back-off weights.
 
-    Parameters
-    ----------
-    run : RunFile
-        The nodes and pairs.
-
-    adjusted : list of Column
-        Of `adjust_counts`.
-
-    discounts : float64 ndarray of shape (n_levels, n_discounts)
-        Of the counts 1, 2, ... of each level.
-
-    base : float64 ndarray of shape (n_classes,)
-        The distribution with which the unigrams are interpolated.
-
-    folder : str or None
-        Folder of the files.
+    adjusted: of `adjust_counts`.
+    discounts: of the counts 1, 2, ... of each level.
+    base: the distribution with which the unigrams are interpolated.
     """
     file = Spill(folder)
     prob, mass = ([file.column(np.float64) for _ in run.levels] for _ in range(2))

@@ -49,27 +49,11 @@ class Mixtures(NamedTuple):
     ) -> Mixtures:
         """Folds the pairs whose share is 0 into their parents.
 
-        Parameters
-        ----------
-        pairs : Pairs
-            Of the samples.
-
-        weight, share, bucket : ndarray of shape (n_pairs,)
-            Weight of the samples that end at a pair, their maximum-likelihood
-            probability there (NaN where the context is unknown), the context's bucket.
-
-        base : ndarray of shape (n_classes,)
-            The distribution above the depth `first`.
-
-        first : int
-            0 or 1.
-
-        n_buckets : int
-            Number of buckets of a depth.
-
-        Returns
-        -------
-        mixtures : Mixtures
+        weight, share, bucket: weight of the samples that end at a pair, their
+        maximum-likelihood probability there (NaN where the context is unknown), the
+        context's bucket.
+        base: the distribution above the depth `first`, 0 or 1.
+        n_buckets: number of buckets of a depth.
         """
         n_levels = pairs.tree.n_levels
         passed = np.zeros((n_levels, n_buckets))
@@ -132,31 +116,13 @@ class Mixtures(NamedTuple):
 def fit_weights(
     mixtures: Mixtures, max_iter: int, tol: float
 ) -> tuple[np.ndarray, int, float]:
-    """Maximum a posteriori weights under a Beta(3/2, 3/2) prior for each bucket.
+    """(weights by level and bucket, n_iter, gain of the last iteration).
 
-    The prior is worth one sample and keeps the weights inside of (0, 1).
-
-    Parameters
-    ----------
-    mixtures : Mixtures
-        The samples.
-
-    max_iter : int
-        At least 1.
-
-    tol : float
-        Stop when the mean objective of a sample gains no more than this.
-
-    Returns
-    -------
-    weights : ndarray of shape (n_levels, n_buckets)
-        A bucket without samples has the weight of the nearest bucket of its depth with
-        some, of two equally near ones the smaller; 1/2 if no bucket has any.
-
-    n_iter : int
-
-    gain : float
-        Of the last iteration.
+    Maximum a posteriori weights under a Beta(3/2, 3/2) prior for each bucket. The prior
+    is worth one sample and keeps the weights inside of (0, 1). A bucket without samples
+    has the weight of the nearest bucket of its depth with some, of two equally near
+    ones the smaller; 1/2 if no bucket has any. It ends when the mean objective of a
+    sample gains no more than `tol`.
     """
     g = np.full(mixtures.passed.shape, 0.5)
     size = mixtures.passed.sum() + sum(level.weight.sum() for level in mixtures.levels)

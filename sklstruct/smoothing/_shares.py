@@ -36,22 +36,10 @@ def discount_levels(
 
 
 def reached(pairs: Pairs, count: np.ndarray, min_count: Any) -> np.ndarray | None:
-    """A mask of the pairs that reach `min_count`; None: all do.
+    """A mask of the pairs of a trie that reach `min_count`; None: all do.
 
-    Parameters
-    ----------
-    pairs : Pairs
-        Over a trie.
-
-    count : ndarray of shape (n_pairs,)
-        Their counts.
-
-    min_count : int or array-like of shape (n_depths,)
-        The least count of each depth, the last also for deeper ones; the unigrams stay.
-
-    Returns
-    -------
-    keep : bool ndarray of shape (n_pairs,) or None
+    min_count: the least count of each depth, the last also for deeper ones; the
+    unigrams stay.
     """
     least = by_depth("min_count", min_count)
     if least.max() <= 1.0:
@@ -95,28 +83,12 @@ def hand_down(
         P(y \mid n) = \mathrm{discounted}(n, y) + \mathrm{mass}(n)\, P(y \mid
         \mathrm{parent}(n))
 
-    Parameters
-    ----------
-    pairs : Pairs
-        Over a trie.
-
-    discounted : float64 ndarray of shape (n_pairs,)
-        Mass that each context keeps for each of its classes.
-
-    backoff_mass : float64 ndarray of shape (n_nodes,)
-        Mass that each context holds back.
-
-    root : float64 ndarray of shape (n_classes,)
-        Counts of the root; only their zeros are used.
-
-    base : float64 ndarray of shape (n_classes,)
-        The distribution above the root, or, if `first` is 1, of the root.
-
-    first : {0, 1}
-        The first level with shares.
-
-    interpolate : bool, default=True
-        False: back off; see `_smoothing_fast`.
+    discounted: mass that each context keeps for each of its classes.
+    backoff_mass: mass that each context holds back.
+    root: counts of the root; only their zeros are used.
+    base: the distribution above the root, or, if `first` is 1, of the root.
+    first: the first level with shares, 0 or 1.
+    interpolate: False: back off; see `_smoothing_fast`.
     """
     if first:
         discounted[: pairs.n_classes] = base

@@ -59,16 +59,9 @@ class DiscountedLevel(NamedTuple):
 class PathLikelihood:
     """Mean negative log-likelihood of samples, of the discounts on their ways.
 
-    Parameters
-    ----------
-    base : ndarray of shape (n_classes,)
-        The distribution above the first level.
-
-    top : ndarray of shape (n_discounts,)
-        The largest value of each discount.
-
-    levels : list of DiscountedLevel
-        From the first level down.
+    base: the distribution above the first level.
+    top: the largest value of each discount.
+    levels: from the first level down.
     """
 
     def __init__(self, base: np.ndarray, top: np.ndarray, levels: list):
@@ -76,19 +69,8 @@ class PathLikelihood:
         self.size = sum(float(level.weight.sum()) for level in levels)
 
     def __call__(self, discounts: np.ndarray) -> tuple[float, np.ndarray]:
-        """Value and gradient.
-
-        Parameters
-        ----------
-        discounts : ndarray of shape (n_levels - first, n_discounts)
-            The discounts at which the loss is evaluated.
-
-        Returns
-        -------
-        value : float
-            Nats per sample.
-
-        gradient : ndarray, shaped like `discounts`
+        """Value, in nats per sample, and gradient at (n_levels - first, n_discounts)
+        numbers.
         """
         shares = [
             (
@@ -110,16 +92,8 @@ class PathLikelihood:
     ) -> np.ndarray:
         """Discounts of a local minimum, in 0 < D <= `top`, by L-BFGS-B.
 
-        Parameters
-        ----------
-        start : ndarray of shape (n_levels - first, n_discounts)
-            The first discounts.
-
-        tol : float
-            It ends when a step gains less than this share of the value.
-
-        fixed : int
-            The first levels, whose discounts stay.
+        It ends when a step gains less than the share `tol` of the value. fixed: the
+        first levels, whose discounts stay.
         """
         if not self.size > 0.0:
             return start
@@ -146,25 +120,11 @@ class PathLikelihood:
 class DiscountLikelihood(PathLikelihood):
     """Mean negative log-likelihood of held-out samples, of the discounts.
 
-    Parameters
-    ----------
-    pairs : Pairs
-        Of the model.
-
-    count : ndarray of shape (n_pairs,)
-        The counts that are discounted.
-
-    held_out : HeldOut
-        Samples over the tree of `pairs`.
-
-    base : ndarray of shape (n_classes,)
-        The distribution above the depth `first`.
-
-    first : int
-        First depth with discounts, 0 or 1.
-
-    n_discounts : int
-        For the counts 1, 2, ..., n_discounts and more.
+    count: the counts that are discounted.
+    held_out: samples over the tree of `pairs`.
+    base: the distribution above the depth `first`, 0 or 1, the first one with
+    discounts.
+    n_discounts: for the counts 1, 2, ..., n_discounts and more.
     """
 
     def __init__(

@@ -131,18 +131,10 @@ def sliding_base(windows: np.ndarray) -> np.ndarray | None:
 def learn_symbols(
     values: np.ndarray, padding: Any = None, name: str = "X"
 ) -> np.ndarray:
-    """The distinct symbols of an array, sorted, without the padding.
+    """The distinct symbols of an array of any shape, sorted, without the padding.
 
-    Parameters
-    ----------
-    values : ndarray of any shape
-        Strings, numbers or booleans; objects must be all strings or all numbers.
-
-    padding : object
-        Left out. None leaves None out.
-
-    name : str
-        Name of the array in error messages.
+    Objects must be all strings or all numbers. The padding None leaves None out. `name`
+    is that of the array in errors.
     """
     flat = _flat(values)
     if flat.dtype.kind == "O":
@@ -247,14 +239,8 @@ class SymbolIndex:
     ... no more than a check), bisection in sorted numbers or strings, a mapping for
     objects and for values of another kind than the labels.
 
-    Parameters
-    ----------
-    symbols : ndarray of shape (n_symbols,) or StringTable
-        Distinct, hashable, in any order.
-
-    number : int32 ndarray of shape (n_strings + 1,), default=None
-        The id of each string of a table, negative: no id; the last entry is that of all
-        other labels. None: its position.
+    number: the id of each string of a table, negative: no id; the last entry is that of
+    all other labels. None: its position.
     """
 
     def __init__(
@@ -387,16 +373,8 @@ def encode_labels(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(ids of labels, the labels in order); -1 for labels that are not among them.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n_samples,)
-        Labels.
-
-    classes : ndarray of shape (n_classes,), default=None
-        The known labels; None to learn them from y, sorted.
-
-    name : str
-        Name of `y` in error messages.
+    classes: the known labels; None to learn them from y, sorted. `name` is that of y in
+    errors.
     """
     if classes is None:
         classes = learn_symbols(y, name=name)

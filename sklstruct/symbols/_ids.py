@@ -14,23 +14,10 @@ def prepare_for_ids(estimator: Any, labels: Labels) -> None:
 
     A part, the estimator itself or one of its parameters, says them by a method
     ``__sklstruct_ids__(labels)``, which returns a mapping from parameters to values.
-    Parts that are fitted already are not changed. One that is fitted to sentences has
-    a method ``__sklstruct_over_ids__(labels, name)``, and what this returns takes its
-    place.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Changed in place.
-
-    labels : Labels
-        The labels that the ids stand for.
-
-    Raises
-    ------
-    ValueError
-        If a fitted part was fitted to other ids, or has a parameter that is not
-        possible with ids.
+    Parts that are fitted already are not changed. One that is fitted to sentences has a
+    method ``__sklstruct_over_ids__(labels, name)``, and what this returns takes its
+    place. ValueError if a fitted part was fitted to other ids, or has a parameter that
+    is not possible with ids.
     """
     settings = {}
     for name, part in {"": estimator, **unfitted_params(estimator)}.items():

@@ -439,20 +439,7 @@ def sort_symbols(symbols: Any) -> list:
 
 
 def read_vocabulary(vocabulary: Any, analyzer: str = "word") -> list:
-    """The distinct words of a parameter `vocabulary`, sorted.
-
-    Parameters
-    ----------
-    vocabulary : array-like of shape (n_words,) or TextFile
-        Words, or a file of them.
-
-    analyzer : {"word", "kenlm", "char"}, default="word"
-        The rule by which the file is split.
-
-    Returns
-    -------
-    words : list
-    """
+    """The distinct words of a parameter `vocabulary`, or of its file, sorted."""
     if isinstance(vocabulary, str | bytes):
         raise TypeError(
             "vocabulary must be an array of symbols, not a string; a file of words is "
@@ -476,27 +463,13 @@ def read_vocabulary(vocabulary: Any, analyzer: str = "word") -> list:
 
 
 def union_labels(parts: list[Labels]) -> Labels:
-    """Labels with the words of all of several.
+    """Labels with the words of all of several; the first of them, if all are equal.
 
-    Parameters
-    ----------
-    parts : list of Labels
-        With one start mark and one end mark. Those that have an unknown word call it
-        alike. All split strings into characters, or none.
-
-    Returns
-    -------
-    labels : Labels
-        The first of `parts`, if all are equal. Else the words are sorted, and unknown
-        word and end mark follow them; every class is a symbol, and the start mark is
-        the last of these. If some split words as "word" and others as "kenlm", which
-        is assumed of files that store no rule, the union splits as "word".
-
-    Raises
-    ------
-    ValueError
-        If the marks differ, some split into characters and others into words, or the
-        labels differ and some have no symbols.
+    Else the words are sorted, and unknown word and end mark follow them; every class is
+    a symbol, and the start mark is the last of these. If some split words as "word" and
+    others as "kenlm", which is assumed of files that store no rule, the union splits as
+    "word". ValueError if the marks differ, some split into characters and others into
+    words, or the labels differ and some have no symbols.
     """
     first = parts[0]
     if all(labels == first for labels in parts):

@@ -66,22 +66,12 @@ def check_symbols(text: NumberedText, counts: np.ndarray) -> None:
 class VocabularyRules(NamedTuple):
     """Which words of a text a model predicts, and its marks.
 
-    Parameters
-    ----------
-    start, end, unknown : object
-        Distinct and hashable. None leaves the mark out.
-
-    min_count : int
-        Words that occur less often are left out.
-
-    max_vocabulary : int or None
-        The most frequent words that stay; of equal ones the first sorted. None: all.
-
-    vocabulary : array-like, TextFile or None
-        The words in the place of those of the text.
-
-    analyzer : {"word", "kenlm", "char"}
-        The rule by which strings are split.
+    start, end, unknown: distinct and hashable. None leaves the mark out.
+    min_count: words that occur less often are left out.
+    max_vocabulary: the most frequent words that stay; of equal ones the first sorted.
+    None: all.
+    vocabulary: the words in the place of those of the text.
+    analyzer: the rule by which strings are split.
     """
 
     start: Any = "<s>"
@@ -124,14 +114,7 @@ class VocabularyRules(NamedTuple):
         """ValueError if these rules do not give the labels of a counted text.
 
         Words that are unknown there stay unknown: rules that keep more are accepted.
-
-        Parameters
-        ----------
-        labels : Labels
-            Those of the text.
-
-        counts : ndarray of shape (n_classes,)
-            The weight of each class in the text.
+        counts: the weight of each class in the text.
         """
         marks = labels.start, labels.end, labels.unknown
         found = *marks, labels.analyzer
@@ -169,13 +152,7 @@ class VocabularyRules(NamedTuple):
     def find_labels(self, text: Any, sample_weight: np.ndarray | None = None) -> Labels:
         """The labels of a text: words in sorted order, `unknown`, `end`, `start`.
 
-        Parameters
-        ----------
-        text : NumberedText, LargeText or other
-            With ``symbols`` and ``counts``.
-
-        sample_weight : ndarray of shape (n_sentences,), default=None
-            Positive weights.
+        The text has ``symbols`` and ``counts``. The weights of sentences are positive.
         """
         marks = [mark for mark in (self.unknown, self.end) if mark is not None]
         known = {*marks, self.start}
@@ -234,23 +211,9 @@ def token_stream(
 
 
 def stream_windows(tokens: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Each token after the first `width` of a stream, and the window before it.
+    """Each token of a `token_stream` after the first `width`, and the window before it.
 
-    Parameters
-    ----------
-    tokens : ndarray of shape (n_tokens,)
-        From `token_stream`.
-
-    width : int
-        Columns of a window, at least 1.
-
-    Returns
-    -------
-    windows : ndarray of shape (max(n_tokens - width, 0), width)
-        A view, the last column the most recent token.
-
-    targets : ndarray of shape (max(n_tokens - width, 0),)
-        The token after each window.
+    The windows are a view, the last column the most recent token.
     """
     if tokens.size <= width:
         return np.empty((0, width), tokens.dtype), tokens[:0]
@@ -265,22 +228,9 @@ LONGEST_HISTORY = 256
 class TextWindows:
     """Windows of ids, each of which knows the history before its columns.
 
-    As an array it is the windows. Row i ends before ``tokens[end[i]]``; its history
-    goes back from there to the first -1, over at most `reach` ids.
-
-    Parameters
-    ----------
-    tokens : int32 ndarray of shape (n_tokens,)
-        Ids, -1 for missing history.
-
-    end : int64 ndarray of shape (n_windows,)
-        The end of each window, at least `width`.
-
-    width : int
-        Columns of a window.
-
-    reach : int, default=LONGEST_HISTORY
-        Longest history.
+    As an array it is the windows, of `width` columns. Row i ends before
+    ``tokens[end[i]]``; its history goes back from there to the first -1, over at most
+    `reach` ids. All ends are at least `width`.
     """
 
     ndim = 2
@@ -345,16 +295,11 @@ class TextWindows:
 
 
 class SentenceEncoder:
-    """Maps sentences to one int32 array of the tokens of some labels.
+    """Maps sentences to one int32 array of the tokens of some labels, with symbols.
 
     One token follows those of the labels: that of a word that is neither class nor
     symbol, in labels without unknown word (`lost`). A mark that occurs as a word is an
     error.
-
-    Parameters
-    ----------
-    labels : Labels
-        With symbols.
     """
 
     def __init__(self, labels: Labels):

@@ -166,25 +166,12 @@ def known_labels(
 ) -> list[list[list[int] | None]]:
     """For each item None (unknown), or the numbers of the labels that are allowed.
 
-    Parameters
-    ----------
-    name : str
-        Parameter that holds the labels, for messages.
+    name: parameter that holds the labels, for messages.
+    given: None, a label, or a set or list of labels for each item; -1 is None if labels
+    are integers and it is not one of them. X: the sequences.
+    code_of: (number of a sequence, of an item) -> numbers of its labels.
 
-    given : list of sequences
-        None, a label, or a set or list of labels for each item; -1 is None if labels
-        are integers and it is not one of them.
-
-    X : list of sized
-        The sequences.
-
-    code_of : callable
-        (number of a sequence, of an item) -> numbers of its labels.
-
-    Raises
-    ------
-    ValueError
-        If lengths differ, a label is unknown, or a set is empty.
+    ValueError if lengths differ, a label is unknown, or a set is empty.
     """
     given = check_sequences(given, name, X)
     if len(given) != len(X):

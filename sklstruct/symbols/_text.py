@@ -105,20 +105,11 @@ def odd_spaces(lines: Iterable[str]) -> OddSpaces:
 class NumberedText:
     """A text as the numbers of its symbols.
 
-    Parameters
-    ----------
-    tokens : int32 ndarray of shape (n_sentences + n_words,)
-        -1 before each sentence, then the numbers of its symbols.
-
-    words : list or tuple of ndarrays
-        The distinct symbols, in the order of appearance; position = number. Strings may
-        be given as their text and the end of each, as of `pack_strings`.
-
-    where : callable
-        Name, for messages, of the sentence with a number.
-
-    odd : OddSpaces, default=None
-        White space on which the rules for words differ. None: no such white space.
+    tokens: -1 before each sentence, then the numbers of its symbols.
+    words: the distinct symbols, in the order of appearance; position = number. Strings
+    may be given as their text and the end of each, as of `pack_strings`.
+    where: name, for messages, of the sentence with a number.
+    odd: white space on which the rules for words differ; None: no such white space.
     """
 
     def __init__(
@@ -351,10 +342,7 @@ def number_strings(sentences: list[str], analyzer: str = "word") -> NumberedText
 def number_symbols(sentences: list, analyzer: str = "word") -> NumberedText:
     """Sequences of hashable symbols; strings among them are split.
 
-    Raises
-    ------
-    TypeError
-        If a symbol is not hashable; the message names its sentence.
+    TypeError, with the sentence, if a symbol is not hashable.
     """
     # A string is a sequence of its characters.
     split = (
@@ -423,13 +411,7 @@ _LONG_SPACELESS, _LONG = 6, 20
 def seems_unsplit(symbols: Iterable, counts: Iterable[float]) -> bool:
     """Whether symbols are most likely sentences of a text without spaces.
 
-    Parameters
-    ----------
-    symbols : iterable
-        Words; others than strings are left out.
-
-    counts : iterable of float
-        How often each occurs.
+    counts: how often each occurs. Only strings are looked at.
     """
     total = length = spaceless = 0.0
     for symbol, count in zip(symbols, counts):

@@ -433,19 +433,8 @@ class TextFile:
 class LargeText:
     """A text that is read again and again, a part at a time.
 
-    Parameters
-    ----------
-    file : TextFile
-        The file of the text.
-
-    symbols : list
-        Its distinct words, in the order of appearance.
-
-    count : int64 ndarray of shape (n_symbols,)
-        Their occurrences.
-
-    n_sentences, n_tokens : int
-        Sizes.
+    symbols: its distinct words, in the order of appearance, with their occurrences
+    `count`.
     """
 
     def __init__(
@@ -472,12 +461,8 @@ class LargeText:
     def part_size(self, bytes_per_token: int, name: str = "memory of TextFile") -> int:
         """Tokens of a part that half of the memory can hold.
 
-        name: what sets the memory, for errors.
-
-        Raises
-        ------
-        MemoryError
-            If the words alone need more than the other half.
+        MemoryError if the words alone need more than the other half; `name` is what
+        sets the memory.
         """
         memory = self.file.memory or physical_memory() / 2
         needed = _BYTES_PER_WORD * len(self.symbols)

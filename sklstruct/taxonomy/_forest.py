@@ -111,21 +111,9 @@ class Forest(NamedTuple):
 
     @classmethod
     def from_taxonomies(cls, taxonomies: Iterable[Taxonomy]) -> Forest:
-        """The forest of some trees over the same classes.
+        """The forest of some trees, at least one, over the same classes.
 
-        Parameters
-        ----------
-        taxonomies : iterable of Taxonomy
-            The trees, at least one.
-
-        Returns
-        -------
-        forest : Forest
-
-        Raises
-        ------
-        ValueError
-            The trees have more than 2^31 - 1 nodes together.
+        ValueError if the trees have more than 2^31 - 1 nodes together.
         """
         parts = [_tree_arrays(taxonomy) for taxonomy in taxonomies]
         sizes = [part[0].size for part in parts]

@@ -68,9 +68,9 @@ def among(labels: NDArray, classes: NDArray) -> NDArray:
     return np.isin(labels, classes)
 
 
-def listed(labels: Iterable, most: int = 5) -> str:
+def listed(labels: Iterable) -> str:
     """The first labels, for a message."""
     labels = list(labels)
-    text = ", ".join(repr(as_scalar(label)) for label in labels[:most])
-    more = len(labels) - most
+    text = ", ".join(repr(as_scalar(label)) for label in labels[:5])
+    more = len(labels) - 5
     return text + (f" and {more} more" if more > 0 else "")

@@ -108,42 +108,16 @@ class _Bytes:
 
 
 class FastTextFile:
-    """A model of fastText, opened.
+    """A model of fastText, a ``.bin`` or ``.ftz`` file, opened and mapped.
 
-    Parameters
-    ----------
-    path : str, bytes or os.PathLike
-        A ``.bin`` or ``.ftz`` file, which is mapped.
+    OSError if the file cannot be opened. ValueError, with the place, if it is not a
+    model of fastText, or is damaged.
 
-    Attributes
-    ----------
-    settings : dict
-        The settings that the file holds, by fastText's names.
-
-    supervised : bool
-        Whether the model predicts labels; else the file holds word vectors.
-
-    n_words, n_labels, n_tokens : int
-
-    n_rows : int
-        Rows of the input matrix.
-
-    quantized : bool
-
-    counts : int64 ndarray of shape (n_words + n_labels,)
-        How often each word, then each label, was in the training text.
-
-    tables : FastTextTables
-        Answers to queries.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be opened.
-
-    ValueError
-        If the file is not a model of fastText, or is damaged; the message names the
-        place.
+    settings: the settings that the file holds, by fastText's names.
+    supervised: whether the model predicts labels; else the file holds word vectors.
+    n_rows: rows of the input matrix.
+    counts: how often each word, then each label, was in the training text.
+    tables: answers to queries.
     """
 
     def __init__(self, path: str | bytes | os.PathLike) -> None:
@@ -282,10 +256,7 @@ class FastTextFile:
     def matrix(self, name: str) -> np.ndarray:
         """A copy of the float32 matrix "input" or "output".
 
-        Raises
-        ------
-        ValueError
-            If the file holds codes.
+        ValueError if the file holds codes.
         """
         matrix, n_rows = {
             "input": (self._input, self.n_rows),
@@ -321,19 +292,8 @@ def read_labelled(path: Any, prefix: str = "__label__") -> tuple[list[str], list
 
     A line is a text; its words that begin with the prefix are its labels. Lines without
     a label are left out. Words end at white space of ASCII and at zero bytes. A byte
-    order mark at the beginning is skipped.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-        UTF-8, plain or compressed.
-
-    prefix : str, default="__label__"
-
-    Raises
-    ------
-    ValueError
-        If a line is not UTF-8, no line has a label, or `prefix` is empty.
+    order mark at the beginning is skipped. The file is UTF-8, plain or compressed.
+    ValueError if a line is not UTF-8, no line has a label, or `prefix` is empty.
     """
     if not prefix:
         raise ValueError("prefix of labels is empty: every word would be a label")

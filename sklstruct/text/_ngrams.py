@@ -10,7 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._checks import INT32_MAX, CheckedState, as_ids, check_ids
-from .._lazy import stored
 from .._parallel import ThreadMap, stop_flag
 from ._letters_fast import FULL, N_IDS
 from ._ngrams_fast import (
@@ -328,9 +327,6 @@ class NgramTrie(CheckedState):
             raise ValueError(f"symbol must not be above {most}")
         if (self.parent < 0).any() or (self.parent[1:] >= np.arange(1, n)).any():
             raise ValueError("parent must hold an earlier node for each node")
-
-    def __getstate__(self) -> dict[str, Any]:
-        return stored(self)
 
     @property
     def reader(self) -> Reader:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .._checks import CheckedState, as_ids, check_pointers
-from .._lazy import stored
 from ..symbols import pack_strings, unpack_strings
 from ._arrow_fast import gather
 from ._letters_fast import (
@@ -121,9 +120,6 @@ class Words(CheckedState):
             raise ValueError("ends must begin with 0, got no number")
         check_pointers("ends", self.ends, self.letters.size)
         self.n_stop, self.n_words = int(self.n_stop), self.ends.size - 1
-
-    def __getstate__(self) -> dict[str, Any]:
-        return stored(self)
 
     @cached_property
     def known(self) -> list[np.ndarray]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._checks import CheckedState, as_ids, check_length
-from .._lazy import stored
 from .._parallel import ThreadMap, stop_flag
 from ..hierarchical._score_model import ScoreModel
 from ._scores_fast import add_scores, longest_way
@@ -106,9 +105,6 @@ class ByteWeights(CheckedState):
                 raise ValueError(f"scale and bias must be at most {_MOST:g}")
         if longest_way(self.places[1], self.gap) > m:
             raise ValueError(f"gap must lead to one of {m} scores")
-
-    def __getstate__(self) -> dict[str, Any]:
-        return stored(self)
 
     @cached_property
     def places(self) -> tuple[NDArray, NDArray]:

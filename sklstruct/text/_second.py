@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .._checks import INT32_MAX
+from .._likelihood import log_other
 from .._parallel import row_blocks, rows_per_block
 from ..hierarchical._label_fold import choose_threshold
 from ..hierarchical._score_model import ScoreModel
@@ -50,12 +51,6 @@ _C = 0.1
 _NEAR, _SURE, _LEAST = 4.0, 20.0, 0.02
 
 
-def _log_other(log_proba: NDArray) -> NDArray:
-    """log(1 - P) from log P."""
-    with np.errstate(divide="ignore"):
-        return np.log(-np.expm1(log_proba))
-
-
 def _log_mean(first: NDArray, second: NDArray) -> NDArray:
     return np.logaddexp(first, second) - np.log(2)
 
@@ -66,7 +61,7 @@ def answer_columns(log_proba: NDArray) -> sp.csr_matrix:
     Both are 0 for most labels. A linear function of the log-odds alone is a linear
     function of the row, which the first classifier could have learned.
     """
-    odds = np.minimum(log_proba - _log_other(log_proba), _SURE)
+    odds = np.minimum(log_proba - log_other(log_proba), _SURE)
     proba = np.exp(log_proba)
     columns = np.maximum(1 + odds / _NEAR, 0), np.where(proba > _LEAST, proba, 0)
     return sp.csr_matrix(np.hstack(columns), dtype=np.float32)
@@ -145,7 +140,7 @@ def answer_of(stage: Reduced, method: str, first: NDArray, n_jobs: int | None) -
     if method == "predict_log_proba":
         return log_proba
     if method == "decision_function":
-        other = _log_mean(_log_other(first), _log_other(second))
+        other = _log_mean(log_other(first), log_other(second))
         return np.nan_to_num(log_proba - other)
     proba = np.exp(log_proba)
     if method == "predict_proba":

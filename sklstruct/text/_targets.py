@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from .._checks import as_indicator, check_samples
+from .._likelihood import log_other
 from ..symbols import encode, label_array, plain_list
 
 
@@ -123,6 +124,5 @@ def log_loss_of(model: Any, texts: list[str], y: Any) -> float:
     log_proba = model.predict_log_proba(texts)
     total = log_proba[right].sum()
     if several:
-        with np.errstate(divide="ignore"):
-            total += np.log(-np.expm1(log_proba[~right])).sum()
+        total += log_other(log_proba[~right]).sum()
     return -float(total) / max(log_proba.shape[0], 1)

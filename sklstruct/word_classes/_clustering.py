@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -69,16 +70,11 @@ class WordClustering(BaseEstimator, metaclass=ABCMeta):
 
     def _set_symbols(self, symbols, labels):
         self.symbols_, self.labels_ = symbols, labels
-        self._encoder = SymbolIndex(symbols)
+        vars(self).pop("_encoder", None)
 
-    def __getstate__(self):
-        state = super().__getstate__()
-        return {k: v for k, v in state.items() if k != "_encoder"}
-
-    def __setstate__(self, state: dict) -> None:
-        super().__setstate__(state)
-        if "symbols_" in state:
-            self._encoder = SymbolIndex(self.symbols_)
+    @cached_property
+    def _encoder(self):
+        return SymbolIndex(self.symbols_)
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
         """Parameters for windows of ids: missing history is -1."""

@@ -55,41 +55,18 @@ def read_neighbours(
     *,
     reset: bool = True,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Windows and the symbols after them, as ids.
+    """(words, windows, target, n_targets): windows and the symbols after them, as ids.
 
-    Parameters
-    ----------
-    estimator : estimator
-        With a parameter `padding`; its number of columns is set or checked.
+    The ids are those of the sorted words; in windows, of at least as many columns as
+    the offsets reach, -1 is missing history. The targets are words with a negative
+    offset, -1 for the end of a sentence; else they have ids of their own kind, below
+    n_targets.
 
-    X : array-like of shape (n_samples, n_columns), or iterable of sentences
-        Windows, if y is given or X has two dimensions.
-
-    y : array-like of shape (n_samples,) or None
-        The symbol after each window. None: the last column of X, or the words of the
-        sentences and their ends.
-
-    offsets : tuple of int
-        Checked. The largest size is the number of columns that are needed. With a
-        negative offset the targets are words, and have their ids.
-
-    reset : bool, default=True
-        Whether the number of columns is set or checked.
-
-    Returns
-    -------
-    symbols : ndarray of shape (n_symbols,)
-        The words, sorted.
-
-    windows : int32 ndarray of shape (n_samples, at least reach)
-        Ids of words; -1 for missing history.
-
-    target : int32 ndarray of shape (n_samples,)
-        Ids of words if targets are words (-1 for the end of a sentence), else ids of
-        the targets.
-
-    n_targets : int
-        Number of ids of targets.
+    estimator: with a parameter `padding`; its number of columns is set or checked. X:
+    windows, if y is given or X has two dimensions; else sentences.
+    y: the symbol after each window. None: the last column of X, or the words of the
+    sentences and their ends.
+    reset: whether the number of columns is set or checked.
     """
     reach = max(map(abs, offsets))
     if y is None and not is_windows(X):
@@ -129,19 +106,8 @@ def neighbour_ids(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """`read_neighbours` of some of the windows, where the symbols of all are known.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_columns)
-        Windows.
-
-    target : int32 ndarray of shape (n_samples,)
-        Ids among `classes`.
-
-    symbols, classes : ndarray
-        The words of all windows and all targets, sorted.
-
-    offsets : tuple of int
-        Checked.
+    target: ids among `classes`. symbols, classes: the words of all windows and all
+    targets, sorted.
     """
     reach = max(map(abs, offsets))
     windows, n_targets = encode(X[:, -reach:], symbols), classes.size
@@ -219,24 +185,11 @@ def count_features(
     n_words: int,
     n_targets: int,
 ) -> sp.csr_array:
-    """Counts of (word, feature); each offset has its own columns.
+    """int32 counts of (word, feature), canonical; each offset has its own columns.
 
-    Parameters
-    ----------
-    windows, target : int32 ndarray
-        As `read_neighbours` returns them.
-
-    offsets : tuple of int
-        k > 0: the feature of a word is the symbol k places after it; k < 0: before it.
-        Missing history and the end of a sentence are features too.
-
-    n_words, n_targets : int
-        Numbers of ids.
-
-    Returns
-    -------
-    counts : CSR array of shape (n_words, n_features)
-        int32 counts, canonical.
+    Offset k > 0: the feature of a word is the symbol k places after it; k < 0: before
+    it. Missing history and the end of a sentence are features too. The others are as
+    `read_neighbours` returns them.
     """
     counts = None
     for rows in row_blocks(max(target.size, 1), _ROWS):

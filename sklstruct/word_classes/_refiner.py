@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property
 from typing import Any, Self
 
 import joblib
@@ -206,7 +207,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         self._missing = np.zeros(known.size + 2, dtype=bool)
         self._missing[symbols.size : known.size] = self._missing[-1] = True
         self._known, self._tables, self._names = known, np.array(tables), names
-        self._encoder = SymbolIndex(known)
+        vars(self).pop("_encoder", None)
         return self
 
     def _read_path(self):
@@ -358,14 +359,9 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         names = [f"{self._names[c + 1]}({p})" for c, p in reversed(self.path_)]
         return np.array(names, dtype=object)
 
-    def __getstate__(self):
-        state = super().__getstate__()
-        return {k: v for k, v in state.items() if k != "_encoder"}
-
-    def __setstate__(self, state: dict) -> None:
-        super().__setstate__(state)
-        if "symbols_" in state:
-            self._encoder = SymbolIndex(self._known)
+    @cached_property
+    def _encoder(self):
+        return SymbolIndex(self._known)
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
         """Parameters for windows of ids, also of the clusterings."""
@@ -408,10 +404,7 @@ def _parse(text):
 def clustering_cache(fitted: dict) -> Iterator[None]:
     """Context in which `fit_clustering` fits equal clusterings once.
 
-    Parameters
-    ----------
-    fitted : dict
-        The clusterings, by key. Empty at first; several contexts may share one.
+    fitted: the clusterings, by key. Empty at first; several contexts may share one.
     """
     token = _shared.set(fitted)
     try:

@@ -162,8 +162,9 @@ def test_options_belong_to_the_format(format):
 @pytest.mark.parametrize("name", exchange.FORMATS)
 @pytest.mark.parametrize("way", ["read", "write"])
 def test_formats_and_their_options_are_documented(way, name):
-    text = getattr(exchange, way).__doc__
-    where = f"add it to the docstring of `{way}` in sklstruct/exchange/_formats.py"
+    method = {"read": LanguageModel.load, "write": LanguageModel.save}[way]
+    text = method.__doc__
+    where = f"add it to the docstring of `LanguageModel.{method.__name__}`"
     assert f'"{name}"' in text, f"format {name}: {where}"
     parameters = inspect.signature(
         getattr(exchange.FORMATS[name], way)

@@ -240,10 +240,10 @@ def test_max_iter_is_reported(digits):
     _, _, n_iter, status = problems.fit(np.ones(1), max_iter=2)
     assert (n_iter[0], status[0]) == (2, 1)
     with pytest.warns(ConvergenceWarning, match="1 of 1 node .*max_iter=2"):
-        warn_not_converged(status, 2, stacklevel=1)
+        warn_not_converged(status, 2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_not_converged(np.zeros(3, int), 2, stacklevel=1)
+        warn_not_converged(np.zeros(3, int), 2)
 
 
 def test_no_nodes():

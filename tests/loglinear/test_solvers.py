@@ -557,7 +557,8 @@ def test_the_start_is_kneser_ney():
     peer = KneserNeyLM(discount=(0.5, 1.0, 1.5)).fit(X, y)
     problem = problem_of(X, y, 0.7 ** np.arange(4.0), np.zeros(4))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_start, "_discounts", lambda *_: np.array([0.5, 1.0, 1.5]))
+        fixed = np.array([0.5, 1.0, 1.5])
+        patch.setattr(_start, "modified_discounts", lambda *_: fixed)
         w = kneser_ney_weights(problem)
     assert (w >= 0).all()
     log_prob, _ = LogLinearLoss(problem).backoff(w)

@@ -317,30 +317,12 @@ class Best:
 class Course(SimpleNamespace):
     """The variables that an iteration leaves to the next, kept at the top of each.
 
-    Parameters
-    ----------
-    job : Job
-        Its store may have those of an earlier run.
+    The store of the job may have those of an earlier run. `best` is the best of the
+    points that were evaluated, and `last` says whether no iteration follows.
 
-    max_iter : int
-        Number of iterations; see `resume`.
-
-    optional : dict
-        An example of each variable that is None at the start.
-
-    **variables
-        Numbers and arrays of shape (n_pairs,), as they are at the start.
-
-    Attributes
-    ----------
-    best : Best
-        The best of the points that were evaluated.
-
-    last : bool
-        Whether no iteration follows.
-
-    **variables
-        As they are now.
+    max_iter: number of iterations; see `resume`.
+    optional: an example of each variable that is None at the start.
+    variables: numbers and arrays of shape (n_pairs,), as they are at the start.
     """
 
     def __init__(
@@ -367,17 +349,9 @@ class Course(SimpleNamespace):
 def resume(store: StateStore, max_iter: int, like: State) -> tuple[range, State | None]:
     """(iterations, state to go on from) of a fit that may have begun before.
 
-    Parameters
-    ----------
-    store : StateStore
-        Of its checkpoints.
-
-    max_iter : int
-        Number of iterations, those of earlier runs included. If it is smaller than in
-        the run before, there is one iteration, which evaluates the last point.
-
-    like : dict
-        The state is like that; see `check_like`.
+    The iterations of earlier runs are part of `max_iter`. If it is smaller than in the
+    run before, there is one iteration, which evaluates the last point. The state is
+    `like` (see `check_like`).
     """
     state = store.load({"iteration": 0, **like})
     first = 0 if state is None else state["iteration"]

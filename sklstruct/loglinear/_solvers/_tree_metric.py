@@ -241,20 +241,10 @@ def _follow(at, bregman, allowed):
 class TreeMetric:
     """The elimination and the substitution over all pairs, in blocks and threads.
 
-    Parameters
-    ----------
-    problem : Problem
-        Pairs and counts.
-
-    penalty : BoundPenalty
-        With the method `quadratic`.
-
-    work : ndarray of shape (3, n_pairs), default=None
-        Memory that other trees may use between a pair of passes; the terminal counts
-        of the pairs are then computed for each pair of passes too. None: its own.
-
-    root : bool, default=True
-        Whether the pairs of the root take part; else they stay where they are.
+    work: memory, (3, n_pairs), that other trees may use between a pair of passes; the
+    terminal counts of the pairs are then computed for each pair of passes too. None:
+    its own. root: whether the pairs of the root take part; else they stay where they
+    are.
     """
 
     def __init__(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..._checks import by_depth
 from ..._compat import Interval, StrOptions
 from ..._docs import shared_docs
+from ..._warnings import warn
 from ...backoff._held_out import (
     VALIDATION_CONSTRAINT,
     VALIDATION_FRACTION,
@@ -224,12 +224,11 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
         )
         g, self.n_iter_, gain = fit_weights(mixtures, self.max_iter, self.tol)
         if gain > self.tol:
-            warnings.warn(
+            warn(
                 f"JelinekMercerLM: the weights did not converge in max_iter="
                 f"{self.max_iter} iterations: the last one gained {gain:.2g} nats per "
                 f"sample, more than tol={self.tol:g}",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         self.weights_ = np.full((pairs.tree.n_levels, n_buckets), np.nan)
         self.weights_[first:] = g

@@ -21,18 +21,8 @@ _MAX_COUNT = 1_000
 def katz_ratios(n: np.ndarray) -> tuple[np.ndarray, str | None]:
     """Ratios d_1, ..., d_k from the counts of counts, for the largest k that has them.
 
-    Parameters
-    ----------
-    n : ndarray of shape (K + 2,)
-        Number of pairs with each count 0, 1, ..., K + 1.
-
-    Returns
-    -------
-    ratios : ndarray of shape (k,)
-        0 < d_r <= 1; empty if no count can be discounted.
-
-    problem : str or None
-        The reason why k is below K.
+    0 < d_r <= 1; empty if no count can be discounted. Also the reason why k is below K,
+    or None. n: number of pairs with each count 0, 1, ..., K + 1.
     """
     problem = None
     # k = 1 would leave nothing of a single occurrence: d_1 = 0.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..._compat import Interval, StrOptions
+from ..._warnings import warn
 from ...backoff._backoff_fast import counts_of_counts
 from ._base import UnigramSmoother, add_floor
 
@@ -116,7 +116,7 @@ class GoodTuringUnigram(UnigramSmoother):
                 if r[M + 1] <= 0
                 else f"no count is above {M + 1}"
             )
-            warnings.warn(
+            warn(
                 f"GoodTuringUnigram: {what}, so max_count={self.max_count} is lowered "
                 f"to {M}"
                 + (
@@ -125,8 +125,6 @@ class GoodTuringUnigram(UnigramSmoother):
                     else ""
                 )
                 + "; gaps='smooth' uses the smoothed counts of counts instead",
-                UserWarning,
-                stacklevel=2,
             )
         self.max_count_ = M
         scale = 1.0 - M * r[M] / above[M] if M else 1.0
