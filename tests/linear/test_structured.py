@@ -338,6 +338,10 @@ def test_curvatures_of_blocks_bound_their_hessians(coupled, K, n, largest, monke
     uneven, half = rng.random((K, n)) ** 3, np.full((K, n), 0.5)
     for P in (uneven / uneven.sum(axis=0) if coupled else uneven, half):
         h = _newton_cd.block_curvatures(problem, np.arange(6), starts, P)
+        with monkeypatch.context() as sparse:
+            sparse.setattr(_newton_cd, "_DENSE", 1.0)
+            other = _newton_cd.block_curvatures(problem, np.arange(6), starts, P)
+        np.testing.assert_allclose(other, h, rtol=1e-9)
         for lo, hi in itertools.pairwise(starts):
             H = sum(
                 s * np.kron(np.outer(x, x), np.diag(p) - np.outer(p, p))
