@@ -450,6 +450,10 @@ cdef class Backoff(Model):
         the root holds. A row that does not sum to 1 is drawn in proportion."""
         cdef int node = (<Node*> place).node, y, p, last = -1, up
         cdef double total = 0.0, left, mass = self.row_sum[node]
+        # The compiler does not know that `seen` is apart from this object.
+        cdef const double* log_prob = &self.log_prob[0]
+        cdef const double* root_prob = &self.root_prob[0]
+        cdef const int* cls = &self.cls[0]
         cdef unsigned char* seen
         if skip >= 0:
             mass -= exp(self.score(node, skip, &up))
@@ -466,9 +470,9 @@ cdef class Backoff(Model):
         # leaves over.
         while node and left >= 0.0:
             for p in range(self.ptr[node], self.ptr[node + 1]):
-                y = self.cls[p]
+                y = cls[p]
                 if mark(seen, y):
-                    mass = exp(self.log_prob[p] + total)
+                    mass = exp(log_prob[p] + total)
                     if mass > 0.0:
                         last = y
                         left -= mass
@@ -479,8 +483,8 @@ cdef class Backoff(Model):
         total = exp(total)
         if left >= 0.0 and total > 0.0:
             for y in range(self.n_classes):
-                if mark(seen, y):
-                    mass = self.root_prob[y] * total
+                if not is_marked(seen, y):
+                    mass = root_prob[y] * total
                     if mass > 0.0:
                         last = y
                         left -= mass
