@@ -100,6 +100,14 @@ cdef class Path:
             table = tables[k]
             self.table[k] = address(table)
 
+    def reads_as(self, Path other):
+        """Whether another path is this one, or reads the same windows alike."""
+        if self is other or other is None:
+            return self is other
+        return self.plain and other.plain and self.windows is not None and (
+            other.windows is not None and self.windows.base is other.windows.base
+            and (self.n_steps, self.n_symbols) == (other.n_steps, other.n_symbols))
+
     cdef Py_ssize_t begin(self, const int** tokens, Py_ssize_t i) noexcept nogil:
         """The end of the history; `tokens` becomes where the history is."""
         if self.windows is None or self.n_steps == 0:
@@ -239,7 +247,7 @@ cdef class Backoff(Model):
         if not isinstance(model, Backoff) or self.tree.path is None:
             return False
         other = model
-        return self.tree.path is other.tree.path and (
+        return self.tree.path.reads_as(other.tree.path) and (
             np.array_equal(self.parent, other.parent)
             and np.array_equal(self.tree.symbol, other.tree.symbol))
 
