@@ -1,5 +1,6 @@
 """The base of compiled models, with its loops; `_core_fast.pxd` has the contract."""
 
+cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int64_t, uint64_t
@@ -61,6 +62,8 @@ cdef int draw_from(double* proba, int n, double uniform) noexcept nogil:
     cdef double total = 0.0, below = 0.0
     for y in range(n):
         total += proba[y]
+    if total == 0.0:
+        return -1
     for y in range(n):
         if proba[y] > 0.0:
             last = y
@@ -366,3 +369,52 @@ cdef class Uniform(Model):
 
     cdef double target(self, char* place, int y) except? 2.0 nogil:
         return self.value
+
+
+@cython.final
+cdef class Wider(Model):
+    """A model over other classes: class y is the class own[y] of a model, -1 for none,
+    and has a share of its probability."""
+
+    cdef Model model
+    cdef const int[::1] own
+    cdef const double[::1] log_share, share
+
+    def __init__(self, Model model, own, log_share):
+        self.model, self.own, self.log_share = model, own, log_share
+        self.share, self.n_classes = np.exp(log_share), own.size
+        self.arrays, self.room, self.by_proba = model.arrays, model.room, True
+        self.n_features = model.n_features
+        self.sorted_is_faster = model.sorted_is_faster
+
+    cdef void open(self, char* place) noexcept nogil:
+        self.model.open(place)
+
+    cdef int locate(self, const int* tokens, Py_ssize_t i, char* place) except -1 nogil:
+        return self.model.locate(tokens, i, place)
+
+    cdef int locate_many(
+        self, const int* tokens, const int64_t* position, Py_ssize_t n, char* place,
+        Py_ssize_t stride
+    ) except -1 nogil:
+        return self.model.locate_many(tokens, position, n, place, stride)
+
+    cdef double target(self, char* place, int y) except? 2.0 nogil:
+        if self.own[y] < 0:
+            return -INFINITY
+        return self.log_share[y] + self.model.target(place, self.own[y])
+
+    cdef int proba(self, char* place, double* out) except -1 nogil:
+        cdef int y
+        cdef double* row = self.model.made(place, True)
+        for y in range(self.n_classes):
+            # The share of a class that the model does not have is 0.
+            out[y] = row[max(self.own[y], 0)] * self.share[y]
+        free(row)
+        return 0
+
+    cdef int gate_features(self, char* place, double* out) except -1 nogil:
+        return self.model.gate_features(place, out)
+
+    cdef int64_t key(self, char* place) except? -1 nogil:
+        return self.model.key(place)

@@ -19,8 +19,8 @@ Mixtures use two more: ``gate_features(at)``, numbers about the history for a ga
 
 All of them are answered by a compiled model, ``compiled(source)``, which reads the
 tokens of a text or the places of a distribution. A distribution that is written in
-Python defines ``rows``, and ``target`` if it needs no rows; the compiled model asks
-these about many places in one call.
+Python defines ``rows`` or ``proba``, and ``target`` if it needs neither; the compiled
+model asks these about many places in one call.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def by_group(group: NDArray, n_groups: int) -> Iterator[tuple[int, Any]]:
 class Distribution:
     """Base of fitted models: probabilities P(y | x) of classes y after contexts x.
 
-    Subclasses define `rows`, or `compiled`.
+    Subclasses define `rows`, `proba`, or `compiled`.
 
     Attributes
     ----------
@@ -297,12 +297,13 @@ class Distribution:
     def _array_model(self, find):
         own = {
             name
-            for name in ("rows", "target", "as_tokens")
+            for name in ("rows", "proba", "target", "as_tokens")
             if getattr(type(self), name) is not getattr(Distribution, name)
         }
-        if not own & {"rows", "as_tokens"}:
+        if not own & {"rows", "proba", "as_tokens"}:
             raise TypeError(f"{type(self).__name__} must define rows, or compiled")
-        return ArrayModel(self, find, bool(own & {"target", "as_tokens"}))
+        by_proba = "proba" in own and "rows" not in own
+        return ArrayModel(self, find, bool(own & {"target", "as_tokens"}), by_proba)
 
     def as_tokens(self, at: Any) -> tuple[Model, NDArray, NDArray]:
         """The places as histories of a compiled model.

@@ -89,6 +89,11 @@ cdef class Backoff(Model):
     cdef int after(self, int node, int symbol) except -1 nogil
 
 
+cdef inline bint is_marked(const unsigned char* seen, int y) noexcept nogil:
+    """Whether the bit of a class is set."""
+    return (seen[y >> 3] >> (y & 7)) & 1
+
+
 cdef inline bint mark(unsigned char* seen, int y) noexcept nogil:
     """Set the bit of a class; whether it was not set."""
     cdef unsigned char bit = <unsigned char> (1 << (y & 7))

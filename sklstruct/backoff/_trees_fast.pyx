@@ -100,6 +100,14 @@ cdef class Path:
             table = tables[k]
             self.table[k] = address(table)
 
+    def reads_as(self, Path other):
+        """Whether another path is this one, or reads the same windows alike."""
+        if self is other or other is None:
+            return self is other
+        return self.plain and other.plain and self.windows is not None and (
+            other.windows is not None and self.windows.base is other.windows.base
+            and (self.n_steps, self.n_symbols) == (other.n_steps, other.n_symbols))
+
     cdef Py_ssize_t begin(self, const int** tokens, Py_ssize_t i) noexcept nogil:
         """The end of the history; `tokens` becomes where the history is."""
         if self.windows is None or self.n_steps == 0:
@@ -239,7 +247,7 @@ cdef class Backoff(Model):
         if not isinstance(model, Backoff) or self.tree.path is None:
             return False
         other = model
-        return self.tree.path is other.tree.path and (
+        return self.tree.path.reads_as(other.tree.path) and (
             np.array_equal(self.parent, other.parent)
             and np.array_equal(self.tree.symbol, other.tree.symbol))
 
@@ -450,6 +458,10 @@ cdef class Backoff(Model):
         the root holds. A row that does not sum to 1 is drawn in proportion."""
         cdef int node = (<Node*> place).node, y, p, last = -1, up
         cdef double total = 0.0, left, mass = self.row_sum[node]
+        # The compiler does not know that `seen` is apart from this object.
+        cdef const double* log_prob = &self.log_prob[0]
+        cdef const double* root_prob = &self.root_prob[0]
+        cdef const int* cls = &self.cls[0]
         cdef unsigned char* seen
         if skip >= 0:
             mass -= exp(self.score(node, skip, &up))
@@ -466,9 +478,9 @@ cdef class Backoff(Model):
         # leaves over.
         while node and left >= 0.0:
             for p in range(self.ptr[node], self.ptr[node + 1]):
-                y = self.cls[p]
+                y = cls[p]
                 if mark(seen, y):
-                    mass = exp(self.log_prob[p] + total)
+                    mass = exp(log_prob[p] + total)
                     if mass > 0.0:
                         last = y
                         left -= mass
@@ -479,8 +491,8 @@ cdef class Backoff(Model):
         total = exp(total)
         if left >= 0.0 and total > 0.0:
             for y in range(self.n_classes):
-                if mark(seen, y):
-                    mass = self.root_prob[y] * total
+                if not is_marked(seen, y):
+                    mass = root_prob[y] * total
                     if mass > 0.0:
                         last = y
                         left -= mass

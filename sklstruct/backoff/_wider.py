@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..symbols import Labels
-from ._distribution import Distribution, take
+from ._core_fast import Model, Wider
+from ._distribution import Distribution
+from ._trees_fast import Path
 
 
 class WiderModel(Distribution):
@@ -44,16 +46,16 @@ class WiderModel(Distribution):
         else:
             self._log_share[lacking] = -np.inf
 
-    def rows(self, at: Any) -> NDArray:
-        rows = self.model.rows(at)[:, self._class]
-        rows += self._log_share
-        return rows
+    def compiled(self, source: Any) -> Model:
+        """As `Distribution.compiled`; a `Path` is read by the model."""
+        if not isinstance(source, Path):
+            return super().compiled(source)
+        return self._over(self.model.compiled(source))
 
-    def target(self, at: Any, y: NDArray) -> NDArray:
-        out, own = self._log_share[y], self._class[y]
-        known = np.flatnonzero(own >= 0)
-        out[known] += self.model.target(take(at, known), own[known])
-        return out
+    def as_tokens(self, at: Any) -> tuple[Model, NDArray, NDArray]:
+        """As `Distribution.as_tokens`."""
+        model, tokens, end = self.model.as_tokens(at)
+        return self._over(model), tokens, end
 
-    def gate_features(self, at: Any) -> NDArray:
-        return self.model.gate_features(at)
+    def _over(self, model):
+        return Wider(model, self._class, self._log_share)

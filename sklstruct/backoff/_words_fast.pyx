@@ -46,14 +46,17 @@ cdef class ArrayModel(Model):
 
     has_target : bool
         Whether it can give the probability of a class without its row.
+
+    by_proba : bool, default=False
+        Whether it is asked for rows of probabilities, not of logarithms.
     """
 
     cdef object distribution, find, local
     cdef bint has_target
 
-    def __init__(self, distribution, find, has_target):
+    def __init__(self, distribution, find, has_target, by_proba=False):
         self.distribution, self.find = distribution, find
-        self.has_target = has_target
+        self.has_target, self.by_proba = has_target, by_proba
         self.local = threading.local()
         self.arrays = [self]
         self.room, self.n_classes = sizeof(Here), distribution.n_classes
@@ -108,8 +111,17 @@ cdef class ArrayModel(Model):
             return 0.0 if found is None else found[y]
 
     cdef int row(self, char* place, double* out) except -1 nogil:
+        if self.by_proba:
+            return Model.row(self, place, out)
         with gil:
             copy_row(self.ask("rows", <Here*> place, 0), out, self.n_classes)
+        return 0
+
+    cdef int proba(self, char* place, double* out) except -1 nogil:
+        if not self.by_proba:
+            return Model.proba(self, place, out)
+        with gil:
+            copy_row(self.ask("proba", <Here*> place, 0), out, self.n_classes)
         return 0
 
     cdef int gate_features(self, char* place, double* out) except -1 nogil:

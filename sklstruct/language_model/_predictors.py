@@ -343,6 +343,15 @@ class WindowClassifier(DistributionClassifier, BaseEstimator):
         """As of the predictor."""
         return self.model.predictor.reads_history
 
+    @property
+    def symbol_of_id(self) -> NDArray | None:
+        """The symbol of the model's tree that each id is, -1 for none; None if the
+        model has no tree of symbols."""
+        predictor = self.model.predictor
+        if not isinstance(predictor, TreePredictor):
+            return None
+        return predictor._known(self._token[:-1])
+
     def locate(self, X: NDArray | TextWindows) -> Any:
         """The places of windows of symbol ids, for the distribution."""
         predictor = self.model.predictor

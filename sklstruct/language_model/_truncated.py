@@ -37,30 +37,36 @@ class Truncated(Distribution):
     def locate(self, contexts: Any) -> Any:
         return self.model.locate(contexts)
 
-    def rows(self, at: Any) -> NDArray:
+    def proba(self, at: Any) -> NDArray:
         rows = self.model.rows(at)
         if self.skip >= 0:
             rows[:, self.skip] = -np.inf
         rows /= self.temperature
-        if self.top_k is not None or self.top_p < 1.0:
-            order = np.argsort(-rows, axis=1, kind="stable")
-            ranked = np.take_along_axis(rows, order, axis=1)
-            if self.top_k is not None:
-                ranked[:, self.top_k :] = -np.inf
-            proba = np.exp(_normalised(ranked))
-            # The class with which the sum reaches top_p stays.
-            before = np.cumsum(proba, axis=1) - proba
-            ranked[:, 1:][before[:, 1:] >= self.top_p] = -np.inf
-            np.put_along_axis(rows, order, ranked, axis=1)
-        return _normalised(rows)
+        if self.top_k is None and self.top_p == 1.0:
+            return _normalised(rows)
+        order = np.argsort(-rows, axis=1, kind="stable")[:, : self.top_k]
+        ranked = _normalised(np.take_along_axis(rows, order, axis=1))
+        # The class with which the sum reaches top_p stays.
+        before = np.cumsum(ranked, axis=1) - ranked
+        ranked[:, 1:][before[:, 1:] >= self.top_p] = 0.0
+        rows[:] = 0.0
+        np.put_along_axis(rows, order, _scaled(ranked), axis=1)
+        return rows
 
 
 def _normalised(rows):
-    """Rows whose exponentials sum to 1; a row of -inf stays."""
+    """Probabilities of rows of logarithms; a row of -inf becomes one of zeros."""
     top = rows.max(axis=1, keepdims=True, initial=-np.inf)
     top[np.isneginf(top)] = 0.0
-    with np.errstate(divide="ignore"):
-        return rows - top - np.log(np.exp(rows - top).sum(axis=1, keepdims=True))
+    rows -= top
+    return _scaled(np.exp(rows, out=rows))
+
+
+def _scaled(rows):
+    """Rows that sum to 1; one of zeros stays."""
+    total = rows.sum(axis=1, keepdims=True)
+    rows /= np.where(total > 0.0, total, 1.0)
+    return rows
 
 
 def check_truncation(temperature: Any, top_k: Any, top_p: Any) -> None:

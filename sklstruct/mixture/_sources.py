@@ -48,6 +48,11 @@ class TokenSources:
                 for step, symbols in readers
             ]
             return None if None in of_trees else tuple(of_trees)
+        symbol_of_id = getattr(last, "symbol_of_id", None)
+        if symbol_of_id is not None and not steps:
+            model = last.distribution_.model
+            depth = max(1, model.max_depth)
+            return Path(depth, model.n_symbols, [self._shared(symbol_of_id)] * depth)
         reader = getattr(last, "_reader", None)
         if isinstance(last, BackoffClassifier) and isinstance(reader, WindowReader):
             return self.of_steps(steps, reader.symbols)

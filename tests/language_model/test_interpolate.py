@@ -93,6 +93,7 @@ def test_rows_are_the_mixture_by_hand(pair, weights):
 def test_two_ways_to_a_score(pair):
     """The mixture's scores, and the models' own scores weighed word by word."""
     model = interpolate(pair, weights=[0.4, 0.6])
+    assert not model.predictor.kernel.arrays  # all of it is compiled
     words = words_of(*pair)
     expected = []
     for m, share in zip(pair, (0.4, 0.6)):

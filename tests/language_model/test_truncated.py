@@ -5,6 +5,7 @@ import pytest
 
 from sklstruct import KneserNeyLM, LanguageModel
 from sklstruct.language_model._truncated import Truncated
+from sklstruct.mixture._models import UniformModel
 
 TEXT = ["the cat sat on the mat", "the dog sat", "a cat ran", "a dog ran on"] * 5
 
@@ -56,6 +57,15 @@ def test_nothing_is_changed_by_the_defaults(model):
     drawn = model.sample(20, random_state=0)
     same = model.sample(20, random_state=0, temperature=1.0, top_k=None, top_p=1.0)
     assert drawn == same
+
+
+def test_nothing_is_left(model):
+    cut = Truncated(UniformModel(1), temperature=0.5, top_p=0.5, skip=0)
+    at = np.zeros((2, 1))
+    np.testing.assert_array_equal(cut.proba(at), 0.0)
+    np.testing.assert_array_equal(cut.rows(at), -np.inf)
+    with pytest.raises(ValueError, match="no class but class 0"):
+        cut.draw(at, np.array([0.1, 0.9]), 0)
 
 
 def test_samples(model):

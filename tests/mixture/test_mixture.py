@@ -772,6 +772,24 @@ def test_equal_trees_are_walked_once_and_others_alone():
     assert list(mixed.predictor.kernel.first) == [0, 0, 2]
 
 
+def test_windows_that_models_share(data):
+    """One look-up serves the models of equal trees."""
+    X, y = data
+    names = {"kn": KneserNeyLM(discount=0.7), "twin": AdditiveLM(delta=0.5)}
+    names["low"] = KneserNeyLM(discount=0.7, max_depth=1)
+    share = [0.5, 0.3, 0.2]
+    mixed = MixtureLM(list(names.items()), weights=share).fit(X[:-30], y[:-30])
+    windows = np.ascontiguousarray(X, dtype=np.int32)
+    kernel = mixed.distribution_.compiled((windows,) * 3)
+    assert list(kernel.first) == [0, 0, 2]
+    apart = mixed.distribution_.compiled((windows, windows.copy(), windows))
+    assert list(apart.first) == [0, 1, 2]
+    alone = [clone(m).fit(X[:-30], y[:-30]) for m in names.values()]
+    proba = [np.exp(m.target_log_proba(X, y)) for m in alone]
+    got = mixed.target_log_proba(X, y)
+    np.testing.assert_allclose(got, np.log(share @ np.array(proba)), atol=1e-14)
+
+
 @pytest.mark.filterwarnings("ignore:.*counts of counts")
 def test_weights_that_a_model_does_not_take(data):
     X, y = data
