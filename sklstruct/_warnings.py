@@ -6,7 +6,6 @@ warnings of one thread or machine for the caller of `fit`.
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -22,21 +21,32 @@ class FallbackWarning(UserWarning):
 _collected: ContextVar[list | None] = ContextVar("_collected", default=None)
 
 
-# Frames of a call of the user's that are not the user's: of this package, and of the
-# libraries through which it is called.
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_LIBRARIES = tuple(f"{os.sep}{name}{os.sep}" for name in ("sklearn", "joblib"))
-_LIBRARIES += (f"{os.sep}contextlib.py",)
+# Modules whose frames between the user's line and a warning are not the user's.
+_LIBRARIES = {__name__.partition(".")[0], "sklearn", "joblib", "contextlib"}
+# Modules that begin a thread or process, whose frames lead to no line of the user.
+_BEGIN = {"threading", "multiprocessing", "concurrent"}
+
+
+def _library_of(frame: FrameType) -> str:
+    """The first name of the module of a frame, also of one that is run as main."""
+    names = frame.f_globals
+    name = getattr(names.get("__spec__"), "name", None) or names.get("__name__")
+    return str(name).partition(".")[0]
 
 
 def _level_of_user() -> int:
-    """The `stacklevel`, for `warn`, of the innermost frame that is the user's."""
+    """The `stacklevel`, for `warn`, of the innermost frame that is the user's.
+
+    Without such a frame, that of the caller of `warn`.
+    """
     level = 2
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
-        name = frame.f_code.co_filename
-        inside = name.startswith((_HERE, "<frozen"))
-        if not inside and not any(part in name for part in _LIBRARIES):
+        name = _library_of(frame)
+        if name in _BEGIN:
+            return 2
+        frozen = frame.f_code.co_filename.startswith("<frozen")
+        if name not in _LIBRARIES and not frozen:
             return level
         level, frame = level + 1, frame.f_back
     return 2

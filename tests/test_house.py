@@ -716,6 +716,14 @@ def stable_calls():
                 yield name, number, found[0]
 
 
+def indices_from_the_end():
+    """Kernels are compiled with wraparound=False: index -1 is not the last one."""
+    for name, lines in kernels().items():
+        for number, line in enumerate(lines, 1):
+            if re.search(r"\w\[(.*, )?-\d+(, .*)?\]", line.split("#")[0]):
+                yield name, number, line.strip()
+
+
 RULES = [
     layers,
     wings,
@@ -740,6 +748,7 @@ RULES = [
     kept_addresses,
     short_vectors,
     stable_calls,
+    indices_from_the_end,
 ]
 
 

@@ -109,7 +109,7 @@ class GroupLasso(BaseEstimator):
         d, groups = problem.n_features, cast(Any, self.groups)
         if groups is None:
             group, n_groups = np.arange(d), d
-        elif len(groups) == 0 or np.ndim(groups[0]) == 0:
+        elif len(groups) == 0 or np.ndim(next(iter(groups))) == 0:
             group, n_groups = _labels(groups, d)
         else:
             members = _members(groups, d)

@@ -401,7 +401,9 @@ cdef class Joint(Model):
 
 def dense_levels(model, t):
     """The number of levels of a tree that may have rows of sums; see `_add_tree`."""
-    level_ptr = model.trees[t].level_ptr
-    sizes = np.diff(model.ptr)[model.first[t]:][:level_ptr[-1]]
+    tree = model.trees[t]
+    sizes = np.diff(model.ptr)[model.first[t]:][:tree.n_nodes]
     dense = np.flatnonzero(SPARSE * sizes >= model.n_classes)
-    return int(np.searchsorted(level_ptr, dense[-1], "right")) if dense.size else 0
+    if dense.size == 0:
+        return 0
+    return int(np.searchsorted(tree.level_ptr, dense.max(), "right"))

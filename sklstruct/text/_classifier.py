@@ -98,7 +98,8 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
           "both" unless "letters" is better by two standard errors: a model of more
           texts gains more from words. "letters" if there are too few texts, or no
           n-gram of "words".
-        - An `NgramVectorizer`, or another transformer of texts; it is cloned.
+        - An `NgramVectorizer`, or another transformer of texts, which may learn from
+          the labels too; it is cloned.
 
     ngram_range : tuple (shortest, longest), default=None
         Lengths of the n-grams of "letters" or "words"; for "both" the lengths of the
@@ -297,7 +298,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         else:
             features = named(self.features)
         if rows is None:
-            rows = rows_of(features, texts, fit=True)
+            rows = rows_of(features, texts, fit=True, y=y)
         if without_ngrams(features, rows).all():
             raise ValueError(
                 "X holds no n-gram that is learned: each text is empty, or its n-grams "

@@ -125,4 +125,4 @@ def log_loss_of(model: Any, texts: list[str], y: Any) -> float:
     total = log_proba[right].sum()
     if several:
         total += log_other(log_proba[~right]).sum()
-    return -float(total) / max(log_proba.shape[0], 1)
+    return (0.0 - float(total)) / max(log_proba.shape[0], 1)  # not -0.0

@@ -467,11 +467,16 @@ def equal_parts(features: Any) -> dict[str, NgramVectorizer]:
     return {name: one for name, (one, _) in parts.items()}
 
 
-def rows_of(features: Any, texts: Texts, fit: bool = False) -> Any:
-    """The rows of texts, from which the vectorizer learns first if `fit`."""
+def rows_of(features: Any, texts: Texts, fit: bool = False, y: Any = None) -> Any:
+    """The rows of texts, from which (and y) the vectorizer learns first if `fit`."""
     parts = parts_of(features)
     if not parts:
-        return (features.fit_transform if fit else features.transform)(list(texts))
+        given = list(texts)
+        if not fit:
+            return features.transform(given)
+        if hasattr(features, "fit_transform"):
+            return features.fit_transform(given, y)
+        return features.fit(given, y).transform(given)
     columns = []
     for one, factor in parts.values():
         found: Any = one._fit(texts, keep=True) if fit else None

@@ -209,6 +209,13 @@ def test_labels_that_the_model_lacks_have_no_log_loss(folder, capsys):
     assert figures["precision_at_1"] == 0 and figures["log_loss"] is None
 
 
+def test_log_loss_of_one_label_has_no_sign(folder, capsys):
+    Path("same.txt").write_text(lines(TEXTS, [["a"] for _ in TEXTS]))
+    run("train", "same.txt", "m", "-q")
+    assert run("test", "m", "same.txt") == 0
+    assert capsys.readouterr().out.split()[-2:] == ["log_loss", "0.0000"]
+
+
 def test_tune_passes_over_labels_that_the_texts_lack(folder, capsys):
     options = "--features", "letters", "--tune"
     assert run("train", "one.txt", "small", *options, "tune.txt") == 0

@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
@@ -907,6 +908,16 @@ def test_parents_of_ngrams():
         ngram_parents(CountVectorizer(analyzer=str.split).fit(text))
 
 
+def test_groups_of_a_series_are_in_its_order():
+    X, y = SAMPLES
+    groups = pd.Series(list("aabbbcdd"), index=list("ABCDEFGH"))
+    coef = [
+        StructuredLogisticRegression(GroupLasso(given)).fit(X, y).coef_.toarray()
+        for given in (groups, groups.tolist())
+    ]
+    np.testing.assert_array_equal(*coef)
+
+
 # -------------------------------------------------------------------- bad input
 
 
@@ -919,6 +930,7 @@ def test_parents_of_ngrams():
         ([[0, 1, 2, 3], [4, 5, 6, 8]], "names column 8"),
         ([[0, 1, 2, 3, 4, 5, 6, 7], []], r"groups\[1\] is empty"),
         ([0, 0, 1, 1, 2, 2, 3, np.nan], "no label for column 7"),
+        ({"a": [0, 1, 2, 3], "b": [4, 5, 6, 7]}, "a label for each of the 8 columns"),
     ],
 )
 def test_groups_that_do_not_fit(groups, words):

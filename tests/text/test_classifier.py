@@ -15,6 +15,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier, StackingClassifier
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+from sklearn.feature_selection import SelectKBest, chi2
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
@@ -28,7 +29,7 @@ from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MultiLabelBinarizer
+from sklearn.preprocessing import MultiLabelBinarizer, normalize
 from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
 
@@ -602,6 +603,40 @@ def test_conventions():
     np.testing.assert_array_equal(threads.predict_proba(NEW), model.predict_proba(NEW))
     few = pd.Series(NEW, index=range(5, 5 + len(NEW)))
     np.testing.assert_array_equal(model.predict(few), model.predict(NEW))
+
+
+class Lengths:
+    """A transformer with the methods that are asked for, and no others."""
+
+    def get_params(self, deep=True):
+        return {}
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return normalize([[len(text), text.count(" ") + 1] for text in X])
+
+
+def test_a_vectorizer_may_learn_from_the_labels():
+    texts, y = tickets(60)
+    features = make_pipeline(TfidfVectorizer(), SelectKBest(chi2, k=4))
+    model = TextClassifier(features, random_state=0).fit(texts, y)
+    rows = features.fit_transform(texts, y)
+    np.testing.assert_array_equal(
+        model.features_[-1].get_support(), features[-1].get_support()
+    )
+    by_hand = clone(model._classifier()).fit(rows, y)
+    known = np.flatnonzero(np.diff(rows.indptr))
+    proba = model.predict_proba(texts)[known]
+    np.testing.assert_allclose(proba, by_hand.predict_proba(rows)[known], rtol=1e-9)
+
+
+def test_a_vectorizer_needs_no_fit_transform():
+    model = TextClassifier(Lengths(), random_state=0).fit(TEXTS, LABELS)
+    rows = Lengths().transform(TEXTS)
+    expected = clone(model._classifier()).fit(rows, LABELS).predict_proba(rows)
+    np.testing.assert_array_equal(model.predict_proba(TEXTS), expected)
 
 
 @pytest.mark.parametrize("features", ["auto", "both", TfidfVectorizer()], ids=str)
