@@ -70,7 +70,8 @@ class WordClustering(BaseEstimator, metaclass=ABCMeta):
 
     def _set_symbols(self, symbols, labels):
         self.symbols_, self.labels_ = symbols, labels
-        vars(self).pop("_encoder", None)
+        # Made here: methods of a fitted estimator set no attribute.
+        self._encoder = SymbolIndex(symbols)
 
     @cached_property
     def _encoder(self):

@@ -207,7 +207,8 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         self._missing = np.zeros(known.size + 2, dtype=bool)
         self._missing[symbols.size : known.size] = self._missing[-1] = True
         self._known, self._tables, self._names = known, np.array(tables), names
-        vars(self).pop("_encoder", None)
+        # Made here: methods of a fitted estimator set no attribute.
+        self._encoder = SymbolIndex(known)
         return self
 
     def _read_path(self):
