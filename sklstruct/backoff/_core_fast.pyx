@@ -62,8 +62,6 @@ cdef int draw_from(double* proba, int n, double uniform) noexcept nogil:
     cdef double total = 0.0, below = 0.0
     for y in range(n):
         total += proba[y]
-    if total == 0.0:
-        return -1
     for y in range(n):
         if proba[y] > 0.0:
             last = y

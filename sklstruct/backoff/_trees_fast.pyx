@@ -102,10 +102,12 @@ cdef class Path:
 
     def reads_as(self, Path other):
         """Whether another path is this one, or reads the same windows alike."""
-        if self is other or other is None:
-            return self is other
-        return self.plain and other.plain and self.windows is not None and (
-            other.windows is not None and self.windows.base is other.windows.base
+        if self is other:
+            return True
+        if other is None or self.windows is None or other.windows is None:
+            return False
+        return (
+            self.plain and other.plain and self.windows.base is other.windows.base
             and (self.n_steps, self.n_symbols) == (other.n_steps, other.n_symbols))
 
     cdef Py_ssize_t begin(self, const int** tokens, Py_ssize_t i) noexcept nogil:

@@ -74,7 +74,8 @@ class Meeting:
 class Lockstep:
     """A function in its own thread, run from one request to the next.
 
-    It is called with a `Meeting`; its result is the value of the last request.
+    The function is called with a `Meeting`. The result of the function is the value of
+    the last request.
     """
 
     def __init__(self, function: Callable[[Meeting], Any]) -> None:

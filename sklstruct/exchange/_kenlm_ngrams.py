@@ -39,8 +39,8 @@ class File:
 class WordIds:
     """The ids of words in a file, by their uint64 hashes.
 
-    `id_of` is 0 for ``<unk>``; of a trie, the others are numbered by their hashes, else
-    in their order.
+    `id_of` has the id of each word in the file, 0 for ``<unk>``. Words of a trie are
+    numbered in the order of their hashes, words of hash tables in their own order.
     """
 
     def __init__(self, words: FileWords, *, by_hash: bool) -> None:

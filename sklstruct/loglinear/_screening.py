@@ -130,9 +130,10 @@ class RootProblem:
         self.l2 = float(np.max(l2))
 
     def weights(self, lam: float) -> np.ndarray:
-        """The weights of the classes; 0 for those never seen.
+        """The weights of the classes; 0 for classes without a sample.
 
-        ValueError if there is no optimum: no penalty, and a class that was never seen.
+        ValueError if a class does not have a sample and the unigrams do not have a
+        penalty: the best weight of the class would be -inf.
         """
         high = np.log(max(self.count.max(), self.total / self.count.size))
         low = high - 1.0

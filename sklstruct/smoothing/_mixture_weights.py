@@ -120,9 +120,9 @@ def fit_weights(
 
     Maximum a posteriori weights under a Beta(3/2, 3/2) prior for each bucket. The prior
     is worth one sample and keeps the weights inside of (0, 1). A bucket without samples
-    has the weight of the nearest bucket of its depth with some, of two equally near
-    ones the smaller; 1/2 if no bucket has any. It ends when the mean objective of a
-    sample gains no more than `tol`.
+    has the weight of the nearest bucket of the same depth that has samples (the smaller
+    bucket, if two are equally near), and 1/2 if no bucket of this depth has samples.
+    The last iteration is the first that gains at most `tol` per sample.
     """
     g = np.full(mixtures.passed.shape, 0.5)
     size = mixtures.passed.sum() + sum(level.weight.sum() for level in mixtures.levels)

@@ -69,8 +69,9 @@ class PathLikelihood:
         self.size = sum(float(level.weight.sum()) for level in levels)
 
     def __call__(self, discounts: np.ndarray) -> tuple[float, np.ndarray]:
-        """Value, in nats per sample, and gradient at (n_levels - first, n_discounts)
-        numbers.
+        """Value, in nats per sample, and gradient.
+
+        discounts: (n_levels - first, n_discounts).
         """
         shares = [
             (
@@ -92,8 +93,8 @@ class PathLikelihood:
     ) -> np.ndarray:
         """Discounts of a local minimum, in 0 < D <= `top`, by L-BFGS-B.
 
-        It ends when a step gains less than the share `tol` of the value. fixed: the
-        first levels, whose discounts stay.
+        tol: the descent ends when a step gains less than this share of the value.
+        fixed: number of the first levels, whose discounts stay.
         """
         if not self.size > 0.0:
             return start

@@ -57,13 +57,13 @@ def read_neighbours(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """(words, windows, target, n_targets): windows and the symbols after them, as ids.
 
-    The ids are those of the sorted words; in windows, of at least as many columns as
-    the offsets reach, -1 is missing history. The targets are words with a negative
-    offset, -1 for the end of a sentence; else they have ids of their own kind, below
-    n_targets.
+    The ids of words are their places among the sorted words. Windows have at least as
+    many columns as the offsets reach; -1 is missing history. Targets have the ids of
+    words, and -1 is the end of a sentence. If y is given and no offset is negative,
+    targets are numbered separately. n_targets is the number of ids of targets.
 
-    estimator: with a parameter `padding`; its number of columns is set or checked. X:
-    windows, if y is given or X has two dimensions; else sentences.
+    estimator: with a parameter `padding`; its number of columns is set or checked.
+    X: windows, if y is given or X has two dimensions; else sentences.
     y: the symbol after each window. None: the last column of X, or the words of the
     sentences and their ends.
     reset: whether the number of columns is set or checked.
