@@ -86,7 +86,7 @@ WING = {room: wing for wing, rooms in WINGS.items() for room in rooms}
 # The packages of another wing that a wing imports, through their faces.
 DOORS = {
     "classes": ["exchange"],
-    "sequences": ["backoff", "context_tree", "exchange", "smoothing"],
+    "sequences": ["backoff", "context_tree", "exchange", "linear", "smoothing"],
 }
 
 # There may be fewer public names, and not more: one for each job. Families, such as

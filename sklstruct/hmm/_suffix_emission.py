@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.linear_model import SGDClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from .._compat import HasMethods, Interval, StrOptions, _routing_enabled
+from ..linear import LinearClassifier
 from ..symbols import is_unknown
 from ._emissions import Emission, count_symbols, hashable, weight_option
 
@@ -198,8 +198,6 @@ def logistic_guess() -> Pipeline:
     """The classifier of words by their spelling that is called "logistic"."""
     return make_pipeline(
         CountVectorizer(analyzer=spelling, binary=True),
-        SGDClassifier(
-            loss="log_loss", alpha=3e-5, max_iter=20, tol=None, average=True,
-            random_state=0,
-        ),
-    )  # fmt: skip
+        # The strength does not depend on the number of words: few words need it.
+        LinearClassifier("log_loss", calibration=None, random_state=0),
+    )
