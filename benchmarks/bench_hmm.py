@@ -93,7 +93,14 @@ def cases():
     out += [
         {"section": "learning", "labelled": share, "weight": w, "iterations": n}
         for share in (1, 3, 10, 30, 100)
-        for w, n in ((0, 0), (0.1, "default"), (0.1, 1), (0.1, 5), (0.1, 20), (1, 2))
+        for w, n in (
+            (0, 0),
+            (0.02, "default"),
+            (0.02, 1),
+            (0.02, 5),
+            (0.02, 20),
+            (1, 2),
+        )
         if share < 100 or not w
     ]
     out += [

@@ -222,18 +222,18 @@ def test_weight_of_what_is_unlabelled():
     np.testing.assert_allclose(
         model.rows(model.locate(histories(4, 3))), rows, atol=1e-5
     )
-    # Without labels, a sequence counts a tenth: ten of them are one.
+    # Without labels, a sequence counts a fiftieth.
     plain = clone(tagger).fit(X, some)
-    value = plain.log_likelihood(X, given=some) @ np.where(np.arange(60) < 20, 1, 0.1)
+    value = plain.log_likelihood(X, given=some) @ np.where(np.arange(60) < 20, 1, 0.02)
     assert plain.objective_[-1] == pytest.approx(value, rel=1e-9)
     # A weight of 2 is the unlabelled part twice.
     twice = clone(tagger).fit(X, some, sample_weight=1 + (np.arange(60) >= 20))
     again = clone(tagger).fit([*X, *X[20:]], [*some, *some[20:]])
     np.testing.assert_allclose(twice.objective_, again.objective_, rtol=1e-9)
-    # A sequence of which one label is unknown counts less by its share of 0.9.
+    # A sequence of which one label is unknown counts less by its share of 0.98.
     some = [[None, *row[1:]] if i < 20 else row for i, row in enumerate(y)]
     part = clone(tagger).fit(X, some)
-    weight = [1 - 0.9 / len(x) if i < 20 else 1 for i, x in enumerate(X)]
+    weight = [1 - 0.98 / len(x) if i < 20 else 1 for i, x in enumerate(X)]
     value = part.log_likelihood(X, given=some) @ np.array(weight)
     assert part.objective_[-1] == pytest.approx(value, rel=1e-9)
 
