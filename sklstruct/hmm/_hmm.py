@@ -147,8 +147,8 @@ class HighOrderHMM(SequenceInference):
 
     with :math:`Y_s` the labellings that agree with the known labels of sequence s, and
     R the prior of `smoothing` (see below). The weight :math:`w_s` is its
-    `sample_weight` times the mean over its positions of 1 for a known label and 0.02 for
-    an unknown label, so that many sequences without labels do not give the classes
+    `sample_weight` times the mean over its positions of 1 for a known label and 0.02
+    for an unknown label, so that many sequences without labels do not give the classes
     another meaning. If no label is known at all, the weight is the `sample_weight`. The
     fit ends when an iteration gains at most 1e-5 of F.
 
