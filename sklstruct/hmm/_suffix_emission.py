@@ -198,7 +198,7 @@ def logistic_guess() -> Pipeline:
     """The classifier of words by their spelling that is called "logistic"."""
     return make_pipeline(
         CountVectorizer(analyzer=spelling, binary=True),
-        # C was chosen on the development parts of EWT, with 1 to 100 % of its sentences,
-        # and of Turkish IMST. It suits few words and many.
+        # C was chosen on the development parts of EWT (with 1 to 100 % of its
+        # sentences) and of Turkish IMST. It suits few words and many.
         LinearClassifier("log_loss", C=10.0, calibration=None, random_state=0),
     )
