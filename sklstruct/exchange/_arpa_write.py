@@ -185,7 +185,7 @@ def never_predicted(
     last = [words.of_symbol[newest] for _, newest in levels]
     of_start = [h[w == start] for h, w in zip(contexts, last)]
     held, number = _start_numbers(closed, np.concatenate(of_start), single)
-    out = []
+    out: list[tuple[np.ndarray, ...]] = []
     for k in range(max(2, tree.n_levels)):
         empty = np.empty(0, dtype=np.int32)
         here, context, word = empty, empty, empty
