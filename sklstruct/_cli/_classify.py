@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import INT32_MAX
-from .._files import COMPRESSIONS, open_read
+from .._files import open_read, without_compression
 from ..compat import fasttext
 from ..text import TextClassifier, is_fasttext, log_loss_of, read_labelled
 from ._files import source_of
@@ -88,9 +88,7 @@ def _load(path: str) -> _OfTextClassifier | _OfFastText:
 
 def _delimiter(path: str) -> str | None:
     """The character between the columns of a table; None for lines of fastText."""
-    for compression in COMPRESSIONS:
-        path = path.removesuffix(compression.suffix)
-    return _DELIMITERS.get(path[-4:].lower())
+    return _DELIMITERS.get(without_compression(path)[-4:].lower())
 
 
 def _check_table_options(arguments: argparse.Namespace, *paths: str | None) -> None:
