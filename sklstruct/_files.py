@@ -180,11 +180,9 @@ def packing(raw: Any, path: str) -> AbstractContextManager[Any]:
     Parts that are packed one after the other are unpacked as a whole.
     """
     compression = compression_of(path, "path")
-    return (
-        nullcontext(raw)
-        if compression is None
-        else _codec(compression, raw, "wb", path)
-    )
+    if compression is None:
+        return nullcontext(raw)
+    return _codec(compression, raw, "wb", path)
 
 
 @contextmanager

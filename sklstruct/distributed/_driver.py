@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from itertools import count, islice
 from typing import Any, NamedTuple, Protocol
@@ -24,7 +24,7 @@ from ..context_tree._shards import Prefix
 from ..symbols import Labels
 from . import _client
 from . import _tasks as tasks
-from ._client import SchedulerLost, WorkersWatch, is_lost, wait_for
+from ._client import SchedulerLost, WorkersWatch, is_lost, noted, wait_for
 from ._lockstep import DONE, ERROR, KEEP, REPORT, TOTAL, Request, for_shard, join
 from ._sharded_fit import gather
 from ._states import Manifest
@@ -47,16 +47,6 @@ _AHEAD = 4
 
 # The result of a call to a shard whose worker is lost.
 _LOST = Request("lost")
-
-
-@contextmanager
-def _noted(text):
-    """Errors inside get a note."""
-    try:
-        yield
-    except Exception as exc:
-        exc.add_note(text)
-        raise
 
 
 class AnswerLog:
@@ -276,14 +266,14 @@ class ShardDriver:
             f"client: raised while receiving an answer of shard {k}, of {size} bytes, "
             f"from its worker {self._addresses[k]}"
         )
-        with _noted(note):
+        with noted(note):
             packed = bytearray(size)
         for at in range(0, size, _PIECE):
             piece = self._ask_about(k, call, "packed", at, at + _PIECE)
             if piece is _LOST:
                 return _LOST
             packed[at : at + _PIECE] = piece
-        with _noted(note):
+        with noted(note):
             return pickle.loads(packed)
 
     def ask(
