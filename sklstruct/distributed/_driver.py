@@ -19,6 +19,7 @@ from itertools import count, islice
 from typing import Any, NamedTuple, Protocol
 
 from .._checkpoint import Checkpoint
+from .._warnings import warn
 from ..backoff import BackoffClassifier
 from ..context_tree._shards import Prefix
 from ..symbols import Labels
@@ -26,7 +27,7 @@ from . import _client
 from . import _tasks as tasks
 from ._client import SchedulerLost, WorkersWatch, is_lost, noted, wait_for
 from ._lockstep import DONE, ERROR, KEEP, REPORT, TOTAL, Request, for_shard, join
-from ._sharded_fit import gather
+from ._sharded_fit import gather, sharded_fit
 from ._states import Manifest
 
 # Largest number of losses of a shard without an answer in between; beyond it the shard
@@ -165,6 +166,15 @@ class ShardDriver:
                 return request.value[0]
             last = [self._answer(*request, report)]
             self._losses = [0] * self.n_shards
+
+    def fit(self, estimator: BackoffClassifier) -> list:
+        """Fit with the reports and warnings of an estimator here; returns what each
+        shard says of its size."""
+        with sharded_fit(estimator).reporting(estimator) as report:
+            notes = self.run(report)
+        for message, category in notes:
+            warn(message, category)
+        return self.ask_all("describe")
 
     def _answer(self, kind, value, report):
         if kind == TOTAL:
