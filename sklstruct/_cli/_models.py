@@ -21,8 +21,6 @@ from ._tables import load_pickle, print_figures, progress, save_pickle
 
 def text_of(paths: list[str]) -> TextFile:
     """The sentences of files; "-" is standard input."""
-    if paths.count("-") > 1:
-        raise ValueError("-: standard input can be read once only")
     return TextFile([source_of(path) for path in paths])
 
 
