@@ -18,7 +18,7 @@ from .._checks import INT32_MAX
 from .._files import open_read, without_compression
 from ..compat import fasttext
 from ..text import TextClassifier, is_fasttext, log_loss_of, read_labelled
-from ._files import source_of
+from ._files import source_of, target_of
 from ._tables import print_figures, progress
 
 # Lines of a labelled file that are answered at a time, and most bytes of others.
@@ -178,14 +178,13 @@ def train(arguments: argparse.Namespace) -> None:
             else model.reduce()
         )
     with progress(arguments, f"writing {arguments.output}"):
-        to_stream = arguments.output == "-"
-        reduced.save(sys.stdout.buffer if to_stream else arguments.output)
+        reduced.save(target_of(arguments.output))
     figures = {
         "n_texts": len(texts),
         "n_labels": int(model.classes_.size),
         "n_features": int(model.estimator_.n_features_in_),
     }
-    print_figures(figures, arguments.json, to_stream)
+    print_figures(figures, arguments.json, arguments.output == "-")
 
 
 def predict(arguments: argparse.Namespace) -> None:
