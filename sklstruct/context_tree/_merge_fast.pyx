@@ -19,12 +19,12 @@ from ._streams_fast cimport (
     Streams,
     copy,
     more,
-    next_float,
-    next_int,
     next_node,
     put_float,
     put_int,
     put_node,
+    take_float,
+    take_int,
 )
 
 
@@ -35,14 +35,12 @@ cdef int32_t merge_pairs(
     """Merge the pairs of one context; their number. left[r] of run r are consumed."""
     cdef Py_ssize_t j, k, i, n_live = 0
     cdef int32_t r, y, n = 0
-    cdef double total
+    cdef double count, total
     for j in range(n_runs):
         r = runs[j]
         if left[r]:
-            i = 3 * (r * n_levels + depth) + 1
-            more(s, i)
             live[n_live] = r
-            head[n_live] = next_int(s, i)
+            take_int(s, 3 * (r * n_levels + depth) + 1, &head[n_live])
             n_live += 1
     while n_live:
         y = head[0]
@@ -56,15 +54,12 @@ cdef int32_t merge_pairs(
             head[k] = head[j]
             if head[k] == y:
                 i = 3 * (r * n_levels + depth) + 1
-                s.ins[i].at += 1
-                more(s, i + 1)
-                total += next_float(s, i + 1)
-                s.ins[i + 1].at += 1
+                take_float(s, i + 1, &count)
+                total += count
                 left[r] -= 1
                 if not left[r]:
                     continue
-                more(s, i)
-                head[k] = next_int(s, i)
+                take_int(s, i, &head[k])
             k += 1
         n_live = k
         put_int(s, 3 * depth + 1, y)

@@ -32,18 +32,25 @@ cdef inline int more(Streams s, Py_ssize_t i) except -1 nogil:
     return s.fill(i)
 
 
-# The next record of an input, which `more` has found.
-
 cdef inline Node* next_node(Streams s, Py_ssize_t i) noexcept nogil:
+    """The next record of an input, which `more` has found."""
     return <Node*> s.ins[i].data + s.ins[i].at
 
 
-cdef inline int32_t next_int(Streams s, Py_ssize_t i) noexcept nogil:
-    return (<int32_t*> s.ins[i].data)[s.ins[i].at]
+# Read the next record of an input that has one.
+
+cdef inline int take_int(Streams s, Py_ssize_t i, int32_t* value) except -1 nogil:
+    more(s, i)
+    value[0] = (<int32_t*> s.ins[i].data)[s.ins[i].at]
+    s.ins[i].at += 1
+    return 0
 
 
-cdef inline double next_float(Streams s, Py_ssize_t i) noexcept nogil:
-    return (<double*> s.ins[i].data)[s.ins[i].at]
+cdef inline int take_float(Streams s, Py_ssize_t i, double* value) except -1 nogil:
+    more(s, i)
+    value[0] = (<double*> s.ins[i].data)[s.ins[i].at]
+    s.ins[i].at += 1
+    return 0
 
 
 cdef inline int put_node(
