@@ -20,11 +20,9 @@ from ._streams_fast cimport (
     copy,
     more,
     next_node,
-    put_float,
-    put_int,
     put_node,
-    take_float,
-    take_int,
+    put_number,
+    take_number,
 )
 
 
@@ -40,7 +38,7 @@ cdef int32_t merge_pairs(
         r = runs[j]
         if left[r]:
             live[n_live] = r
-            take_int(s, 3 * (r * n_levels + depth) + 1, &head[n_live])
+            take_number(s, 3 * (r * n_levels + depth) + 1, &head[n_live])
             n_live += 1
     while n_live:
         y = head[0]
@@ -54,16 +52,16 @@ cdef int32_t merge_pairs(
             head[k] = head[j]
             if head[k] == y:
                 i = 3 * (r * n_levels + depth) + 1
-                take_float(s, i + 1, &count)
+                take_number(s, i + 1, &count)
                 total += count
                 left[r] -= 1
                 if not left[r]:
                     continue
-                take_int(s, i, &head[k])
+                take_number(s, i, &head[k])
             k += 1
         n_live = k
-        put_int(s, 3 * depth + 1, y)
-        put_float(s, 3 * depth + 2, total)
+        put_number(s, 3 * depth + 1, y)
+        put_number(s, 3 * depth + 2, total)
         n += 1
     return n
 
@@ -91,7 +89,7 @@ cdef int copy_branches(
                 break
             put_node(s, 3 * k, node.parent + shift, node.symbol, node.n_pairs)
             if index:
-                put_int(s, index + k, <int32_t> n_out[k])
+                put_number(s, index + k, <int32_t> n_out[k])
             n_pairs += node.n_pairs
             s.ins[i].at += 1
             number[k] += 1
@@ -175,7 +173,7 @@ def merge(
                 s.ins[i].at += 1
                 number[r * n_levels + depth] += 1
                 if indexed:
-                    put_int(s, (3 + r) * n_levels + depth, <int32_t> n_out[depth])
+                    put_number(s, (3 + r) * n_levels + depth, <int32_t> n_out[depth])
             n_pairs = merge_pairs(
                 s, depth, n_levels, &active[depth, 0], n_active[depth], &left[0],
                 &live[0], &head[0],

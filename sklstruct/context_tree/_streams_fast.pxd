@@ -10,6 +10,11 @@ cdef struct Node:
     int32_t n_pairs
 
 
+ctypedef fused Number:
+    int32_t
+    double
+
+
 cdef struct Buffer:
     char* data
     Py_ssize_t at, n  # records: the next one, and their number
@@ -37,18 +42,10 @@ cdef inline Node* next_node(Streams s, Py_ssize_t i) noexcept nogil:
     return <Node*> s.ins[i].data + s.ins[i].at
 
 
-# Read the next record of an input that has one.
-
-cdef inline int take_int(Streams s, Py_ssize_t i, int32_t* value) except -1 nogil:
+cdef inline int take_number(Streams s, Py_ssize_t i, Number* value) except -1 nogil:
+    """Read the next record of an input that has one."""
     more(s, i)
-    value[0] = (<int32_t*> s.ins[i].data)[s.ins[i].at]
-    s.ins[i].at += 1
-    return 0
-
-
-cdef inline int take_float(Streams s, Py_ssize_t i, double* value) except -1 nogil:
-    more(s, i)
-    value[0] = (<double*> s.ins[i].data)[s.ins[i].at]
+    value[0] = (<Number*> s.ins[i].data)[s.ins[i].at]
     s.ins[i].at += 1
     return 0
 
@@ -68,20 +65,11 @@ cdef inline int put_node(
     return 0
 
 
-cdef inline int put_int(Streams s, Py_ssize_t i, int32_t value) except -1 nogil:
+cdef inline int put_number(Streams s, Py_ssize_t i, Number value) except -1 nogil:
     cdef Buffer* out = &s.outs[i]
     if out.at == out.n:
         s.flush(i)
-    (<int32_t*> out.data)[out.at] = value
-    out.at += 1
-    return 0
-
-
-cdef inline int put_float(Streams s, Py_ssize_t i, double value) except -1 nogil:
-    cdef Buffer* out = &s.outs[i]
-    if out.at == out.n:
-        s.flush(i)
-    (<double*> out.data)[out.at] = value
+    (<Number*> out.data)[out.at] = value
     out.at += 1
     return 0
 
