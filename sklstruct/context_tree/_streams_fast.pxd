@@ -10,7 +10,8 @@ cdef struct Node:
     int32_t n_pairs
 
 
-ctypedef fused Number:
+ctypedef fused Record:
+    Node
     int32_t
     double
 
@@ -42,34 +43,19 @@ cdef inline Node* next_node(Streams s, Py_ssize_t i) noexcept nogil:
     return <Node*> s.ins[i].data + s.ins[i].at
 
 
-cdef inline int take_number(Streams s, Py_ssize_t i, Number* value) except -1 nogil:
+cdef inline int take_record(Streams s, Py_ssize_t i, Record* value) except -1 nogil:
     """Read the next record of an input that has one."""
     more(s, i)
-    value[0] = (<Number*> s.ins[i].data)[s.ins[i].at]
+    value[0] = (<Record*> s.ins[i].data)[s.ins[i].at]
     s.ins[i].at += 1
     return 0
 
 
-cdef inline int put_node(
-    Streams s, Py_ssize_t i, int64_t parent, int32_t symbol, int32_t n_pairs
-) except -1 nogil:
-    cdef Buffer* out = &s.outs[i]
-    cdef Node* node
-    if out.at == out.n:
-        s.flush(i)
-    node = <Node*> out.data + out.at
-    node.parent = parent
-    node.symbol = symbol
-    node.n_pairs = n_pairs
-    out.at += 1
-    return 0
-
-
-cdef inline int put_number(Streams s, Py_ssize_t i, Number value) except -1 nogil:
+cdef inline int put_record(Streams s, Py_ssize_t i, Record value) except -1 nogil:
     cdef Buffer* out = &s.outs[i]
     if out.at == out.n:
         s.flush(i)
-    (<Number*> out.data)[out.at] = value
+    (<Record*> out.data)[out.at] = value
     out.at += 1
     return 0
 

@@ -18,8 +18,8 @@ from ..context_tree._streams_fast cimport (
     Streams,
     more,
     next_node,
-    put_number,
-    take_number,
+    put_record,
+    take_record,
 )
 from ._smoothing_fast cimport kept
 
@@ -123,15 +123,15 @@ def adjust(Streams s, const double[::1] least, const unsigned char[::1] stays,
                         c = -c
                     else:
                         n_kept[k] += 1
-                    put_number(s, k, c)
+                    put_record(s, k, c)
                 path.depth -= 1
                 continue
             above = &path.at[k - 1] if k else NULL
             here.stays = k == 0 or (above.stays and known[next_node(s, 3 * k).symbol])
             s.ins[3 * k].at += 1
             for i in range(here.n):
-                take_number(s, 3 * k + 1, &y)
-                take_number(s, 3 * k + 2, &c)
+                take_record(s, 3 * k + 1, &y)
+                take_record(s, 3 * k + 2, &c)
                 here.value[i] = c
                 here.gone[i] = not (here.stays and c >= least[k] and stays[y])
                 if here.place:
@@ -173,7 +173,7 @@ def smooth(Streams s, const double[:, ::1] discounts, const double[::1] base):
             total = rest = removed = 0.0
             some = False
             for i in range(here.n):
-                take_number(s, 3 * k + 2, &a)
+                take_record(s, 3 * k + 2, &a)
                 here.gone[i] = signbit(a)  # of -0.0, too
                 a = fabs(a)
                 here.value[i] = kept(a, &discounts[k, 0], discounts.shape[1])
@@ -189,7 +189,7 @@ def smooth(Streams s, const double[:, ::1] discounts, const double[::1] base):
             mass += removed
             above = &path.at[k - 1] if k else NULL
             for i in range(here.n):
-                take_number(s, 3 * k + 1, &y)
+                take_record(s, 3 * k + 1, &y)
                 if here.place:
                     here.place[y] = <int32_t> i
                 if not here.gone[i]:
@@ -197,6 +197,6 @@ def smooth(Streams s, const double[:, ::1] discounts, const double[::1] base):
                         above.value[above.place[y]] if k else base[y]
                     )
                 # A probability that underflows is not 0; see `logarithms`.
-                put_number(s, k, -1.0 if here.gone[i] else max(here.value[i], DBL_MIN))
-            put_number(s, n_levels + k, mass if some else 1.0)
+                put_record(s, k, -1.0 if here.gone[i] else max(here.value[i], DBL_MIN))
+            put_record(s, n_levels + k, mass if some else 1.0)
     s.close()
