@@ -17,7 +17,7 @@ import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -63,6 +63,13 @@ _NO_ROOM = {
     for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO")
     if hasattr(errno, name)
 }
+
+
+def without_compression(path: str) -> str:
+    """A path without the suffix of a compression."""
+    for compression in COMPRESSIONS:
+        path = path.removesuffix(compression.suffix)
+    return path
 
 
 class DamagedData(ValueError):
@@ -167,18 +174,15 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
         yield file
 
 
-@contextmanager
-def packing(raw: Any, path: str) -> Iterator[Any]:
+def packing(raw: Any, path: str) -> AbstractContextManager[Any]:
     """A file whose bytes are written to `raw`, packed as the suffix of `path` says.
 
     Parts that are packed one after the other are unpacked as a whole.
     """
     compression = compression_of(path, "path")
     if compression is None:
-        yield raw
-    else:
-        with _codec(compression, raw, "wb", path) as file:
-            yield file
+        return nullcontext(raw)
+    return _codec(compression, raw, "wb", path)
 
 
 @contextmanager

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from .._checks import INT32_MAX
-from .._files import COMPRESSIONS, open_read
+from .._files import open_read, without_compression
 from ..compat import fasttext
 from ..text import TextClassifier, is_fasttext, log_loss_of, read_labelled
-from ._files import source_of
+from ._files import source_of, target_of
 from ._tables import print_figures, progress
 
 # Lines of a labelled file that are answered at a time, and most bytes of others.
@@ -88,9 +88,7 @@ def _load(path: str) -> _OfTextClassifier | _OfFastText:
 
 def _delimiter(path: str) -> str | None:
     """The character between the columns of a table; None for lines of fastText."""
-    for compression in COMPRESSIONS:
-        path = path.removesuffix(compression.suffix)
-    return _DELIMITERS.get(path[-4:].lower())
+    return _DELIMITERS.get(without_compression(path)[-4:].lower())
 
 
 def _check_table_options(arguments: argparse.Namespace, *paths: str | None) -> None:
@@ -180,14 +178,13 @@ def train(arguments: argparse.Namespace) -> None:
             else model.reduce()
         )
     with progress(arguments, f"writing {arguments.output}"):
-        to_stream = arguments.output == "-"
-        reduced.save(sys.stdout.buffer if to_stream else arguments.output)
+        reduced.save(target_of(arguments.output))
     figures = {
         "n_texts": len(texts),
         "n_labels": int(model.classes_.size),
         "n_features": int(model.estimator_.n_features_in_),
     }
-    print_figures(figures, arguments.json, to_stream)
+    print_figures(figures, arguments.json, arguments.output == "-")
 
 
 def predict(arguments: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from .. import exchange
-from .._files import COMPRESSIONS, check_writable
+from .._files import check_writable, without_compression
 from ..backoff import BackoffModel
 from ..symbols import TextFile
 
@@ -29,9 +29,7 @@ _NO_WORD = re.compile(r"<eps>|#\d+|<s>|</s>")
 
 def is_pickle(path: str) -> bool:
     """Whether the suffix of a path is that of a pickle, plain or compressed."""
-    for compression in COMPRESSIONS:
-        path = path.removesuffix(compression.suffix)
-    return path.endswith(".pkl")
+    return without_compression(path).endswith(".pkl")
 
 
 def check_files(arguments: argparse.Namespace) -> None:

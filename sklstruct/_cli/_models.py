@@ -21,16 +21,15 @@ from ._tables import load_pickle, print_figures, progress, save_pickle
 
 def text_of(paths: list[str]) -> TextFile:
     """The sentences of files; "-" is standard input."""
-    if paths.count("-") > 1:
-        raise ValueError("-: standard input can be read once only")
     return TextFile([source_of(path) for path in paths])
 
 
-def load(path: str, **options: Any) -> LanguageModel:
+def load(arguments: argparse.Namespace, path: str, **options: Any) -> LanguageModel:
     """A model of sentences from a pickle or a file of n-grams."""
-    if not is_pickle(path):
-        return LanguageModel.load(source_of(path), **options)
-    return load_pickle(path).set_params(**options)
+    with progress(arguments, f"reading {path}"):
+        if not is_pickle(path):
+            return LanguageModel.load(source_of(path), **options)
+        return load_pickle(path).set_params(**options)
 
 
 def save(lm: LanguageModel, path: str) -> None:
@@ -82,8 +81,7 @@ def train(arguments: argparse.Namespace) -> None:
 
 def evaluate(arguments: argparse.Namespace) -> None:
     """``sklstruct evaluate``."""
-    with progress(arguments, f"reading {arguments.model}"):
-        lm = load(arguments.model, out_of_vocabulary="exclude")
+    lm = load(arguments, arguments.model, out_of_vocabulary="exclude")
     # Read once: standard input cannot be read again.
     text = lm.number_text(text_of([arguments.text]), arguments.text)
     if arguments.by_depth:
@@ -132,8 +130,7 @@ def _print_sentences(lm: LanguageModel, text: NumberedText, as_json: bool) -> No
 
 def sample(arguments: argparse.Namespace) -> None:
     """``sklstruct sample``."""
-    with progress(arguments, f"reading {arguments.model}"):
-        lm = load(arguments.model)
+    lm = load(arguments, arguments.model)
     drawn = lm.sample(
         arguments.k,
         max_length=arguments.max_length,
@@ -158,8 +155,7 @@ def mix_models(arguments: argparse.Namespace) -> None:
     """``sklstruct mix`` of models that are not tables, or with weights to be learnt."""
     models = []
     for path in arguments.models:
-        with progress(arguments, f"reading {path}"):
-            models.append(load(path))
+        models.append(load(arguments, path))
         if not is_pickle(arguments.output):
             _check_table(models[-1], path)
     with progress(arguments, "mixing"):

@@ -105,14 +105,16 @@ def save_pickle(lm: LanguageModel, path: str) -> None:
         pickle.dump(lm, file, protocol=pickle.HIGHEST_PROTOCOL)
 
 
-def load_table(path: str) -> BackoffModel:
-    """A back-off model from a file of any kind."""
-    if not is_pickle(path):
-        return exchange.read(source_of(path))
-    try:
-        return load_pickle(path).backoff_model_
-    except AttributeError as exc:
-        raise ValueError(f"{path}: {exc}") from exc
+def load_table(arguments: argparse.Namespace) -> BackoffModel:
+    """The back-off model of a command, from a file of any kind."""
+    path = arguments.model
+    with progress(arguments, f"reading {path}"):
+        if not is_pickle(path):
+            return exchange.read(source_of(path))
+        try:
+            return load_pickle(path).backoff_model_
+        except AttributeError as exc:
+            raise ValueError(f"{path}: {exc}") from exc
 
 
 def save_table(model: BackoffModel, path: str, **options: Any) -> None:
@@ -130,8 +132,7 @@ def prune(arguments: argparse.Namespace) -> None:
     threshold, to, vocabulary = arguments.threshold, arguments.to, arguments.vocabulary
     if threshold is None and to is None and vocabulary is None:
         raise ValueError("--threshold, --to or --vocabulary is needed")
-    with progress(arguments, f"reading {arguments.model}"):
-        model = load_table(arguments.model)
+    model = load_table(arguments)
     with progress(arguments, f"pruning {model.n_pairs} n-grams"):
         if vocabulary is not None:
             model = restrict(model, read_words(vocabulary, arguments.quiet))
@@ -153,16 +154,14 @@ def convert(arguments: argparse.Namespace) -> None:
         ):
             raise ValueError("--precision is for ARPA files, and OUTPUT is not one")
         options["precision"] = arguments.precision
-    with progress(arguments, f"reading {arguments.model}"):
-        model = load_table(arguments.model)
+    model = load_table(arguments)
     with progress(arguments, f"writing {arguments.output}"):
         save_table(model, arguments.output, **options)
 
 
 def info(arguments: argparse.Namespace) -> None:
     """``sklstruct info``."""
-    with progress(arguments, f"reading {arguments.model}"):
-        model = load_table(arguments.model)
+    model = load_table(arguments)
     figures = model.describe()
     del figures["bytes"]  # in memory
     if os.path.isfile(arguments.model):

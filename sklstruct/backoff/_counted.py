@@ -472,6 +472,15 @@ class DeferredCounts(Counted):
         return int(self.positions.stored.length.max(initial=0))
 
 
+def check_counted(counted: Any, name: str = "counted") -> None:
+    """TypeError, with the `name` of the parameter, if it is not a Counted."""
+    if not isinstance(counted, Counted):
+        raise TypeError(
+            f"{name} must be a Counted, as LanguageModel.count gives it, got "
+            f"{type(counted).__name__}"
+        )
+
+
 def too_long(tree: ContextTree, depth: int) -> ValueError:
     """The error about paths that are longer than `max_depth`."""
     return ValueError(

@@ -156,9 +156,7 @@ def count_windows(
     samples = _of_weight(positions(windows, target, sample_weight))
     if keep_positions:
         return DeferredCounts.of_samples(samples, labels, max_depth, depth)
-    if validation is not None:
-        validation = positions(*validation)
-    return _split_or_whole(samples, share, validation, count)
+    return _split_or_whole(samples, share, positions, validation, count)
 
 
 def count_paths(
@@ -188,9 +186,7 @@ def count_paths(
         return CountedPaths(*counts, labels, X.shape[1], longest, paths)
 
     samples = _of_weight(PathRows(X, target, sample_weight))
-    if validation is not None:
-        validation = PathRows(*validation)
-    return _split_or_whole(samples, share, validation, count)
+    return _split_or_whole(samples, share, PathRows, validation, count)
 
 
 def _of_weight(samples):
@@ -200,14 +196,14 @@ def _of_weight(samples):
     return samples.select(samples.weight > 0)
 
 
-def _split_or_whole(samples, share, validation, count):
+def _split_or_whole(samples, share, positions, validation, count):
     """The counts of samples; a `HeldOutSplit` if some are held out."""
     if share is not None:
         return HeldOutSplit.of_share(samples, share, count)
     counted = count(samples)
     if validation is None:
         return counted
-    return HeldOutSplit.of_samples(counted, validation, counted)
+    return HeldOutSplit.of_samples(counted, positions(*validation), counted)
 
 
 def bytes_per_token(max_depth: int) -> int:

@@ -22,7 +22,7 @@ from ..context_tree import ContextTree, Pairs, read_windows
 from ..symbols import Labels, encode, is_nan
 from ..symbols._encoding import plain
 from ._batches import Batches, add_batch, check_forgetting
-from ._counted import Counted, CountedPaths
+from ._counted import Counted, CountedPaths, check_counted
 from ._counting import count_paths, count_windows
 from ._model import BackoffModel, Fitted
 from ._readers import WindowReader, read_paths
@@ -266,11 +266,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
             longer than `max_depth`.
         """
         self._check_params()
-        if not isinstance(counted, Counted):
-            raise TypeError(
-                "counted must be a Counted, as LanguageModel.count gives it, got "
-                f"{type(counted).__name__}"
-            )
+        check_counted(counted)
         given = counted.labels.classes
         if self.classes is not None and set(np.asarray(self.classes).tolist()) != set(
             given.tolist()

@@ -24,7 +24,7 @@ from .._warnings import warn
 from ..context_tree import Pairs
 from ..context_tree._links import drop_newest, newest_symbols
 from ..symbols import need_symbols
-from ._counted import Counted
+from ._counted import Counted, check_counted
 from ._model import BackoffModel, check_model
 from ._selected import Masses, next_contexts, renormalize, without_pairs
 
@@ -227,11 +227,7 @@ def check_size(model: BackoffModel, to: int | str) -> Size:
 
 def counts_beside(model: BackoffModel, counted: Counted) -> np.ndarray:
     """The count of each pair of a model, 0 for a pair that was not counted."""
-    if not isinstance(counted, Counted):
-        raise TypeError(
-            "counts must be a Counted, as LanguageModel.count gives it, got "
-            f"{type(counted).__name__}"
-        )
+    check_counted(counted, "counts")
     old, new = model.labels, counted.labels
     what = "counts"
     if not (

@@ -10,7 +10,7 @@ from sklearn.utils.validation import column_or_1d
 
 from .._checks import check_dates, check_samples, check_total, strings_as_objects
 from .._compat import check_weights
-from ..symbols import encode_labels, is_missing
+from ..symbols import encode, encode_labels, is_missing
 from ..symbols._encoding import plain
 from ._classifier import DistributionClassifier
 from ._model import BackoffModel
@@ -111,7 +111,7 @@ def read_targets(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     _, found = encode_labels(classes, name="classes")
     if found.size != classes.size:
         raise ValueError("classes holds the same symbol twice")
-    target, _ = encode_labels(y, found)
+    target = encode(y, found)
     if (target < 0).any():
         i = int(np.argmax(target < 0))
         raise ValueError(

@@ -49,9 +49,7 @@ class WordVectors:
     ) -> Any:
         """The known words, the most frequent first; with their counts if asked for."""
         n = self._file.n_words
-        words = [
-            self._file.entry(i).decode("utf-8", on_unicode_error) for i in range(n)
-        ]
+        words = [self._file.entry(i, on_unicode_error) for i in range(n)]
         return (words, self._file.counts[:n].copy()) if include_freq else words
 
     @property
@@ -160,10 +158,7 @@ class WordVectors:
         cosine[[i for i in left_out if 0 <= i < n]] = -np.inf
         best = np.argsort(-cosine, kind="stable")[: check_count("k", k, 1)]
         return [
-            (
-                float(cosine[i]),
-                self._file.entry(i).decode("utf-8", on_unicode_error),
-            )
+            (float(cosine[i]), self._file.entry(i, on_unicode_error))
             for i in best.tolist()
             if cosine[i] > -np.inf
         ]

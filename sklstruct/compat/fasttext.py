@@ -162,7 +162,7 @@ class _FastText(WordVectors):
     def _read_names(self, on_unicode_error):
         n = self._file.n_words
         labels = range(n, n + self._file.n_targets)
-        return [self._file.entry(i).decode("utf-8", on_unicode_error) for i in labels]
+        return [self._file.entry(i, on_unicode_error) for i in labels]
 
     def get_labels(self, include_freq=False, on_unicode_error="strict"):
         """The labels (the words of a model of word vectors); with their counts."""

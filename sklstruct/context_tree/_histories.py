@@ -77,13 +77,13 @@ class Histories(NamedTuple):
         depth = min(max_depth, width)
         base = sliding_base(windows)
         if base is not None:
-            flat, stride, start = base, 1, 0
+            flat, stride = base, 1
         else:
             # The oldest columns are not read when max_depth < width.
             flat = np.ascontiguousarray(windows[:, width - depth :]).ravel()
-            stride, start, width = depth, 0, depth
+            stride = width = depth
         flat = np.ascontiguousarray(flat, dtype=np.int32)
-        offset = np.arange(n, dtype=np.int64) * stride + (start + width)
+        offset = np.arange(n, dtype=np.int64) * stride + width
         length = np.empty(n, dtype=np.int32)
         _fast.history_lengths(flat, offset, depth, length)
         return cls(flat, offset, length)

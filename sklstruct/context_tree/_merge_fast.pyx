@@ -19,12 +19,9 @@ from ._streams_fast cimport (
     Streams,
     copy,
     more,
-    next_float,
-    next_int,
     next_node,
-    put_float,
-    put_int,
-    put_node,
+    put_record,
+    take_record,
 )
 
 
@@ -35,14 +32,12 @@ cdef int32_t merge_pairs(
     """Merge the pairs of one context; their number. left[r] of run r are consumed."""
     cdef Py_ssize_t j, k, i, n_live = 0
     cdef int32_t r, y, n = 0
-    cdef double total
+    cdef double count, total
     for j in range(n_runs):
         r = runs[j]
         if left[r]:
-            i = 3 * (r * n_levels + depth) + 1
-            more(s, i)
             live[n_live] = r
-            head[n_live] = next_int(s, i)
+            take_record(s, 3 * (r * n_levels + depth) + 1, &head[n_live])
             n_live += 1
     while n_live:
         y = head[0]
@@ -56,19 +51,16 @@ cdef int32_t merge_pairs(
             head[k] = head[j]
             if head[k] == y:
                 i = 3 * (r * n_levels + depth) + 1
-                s.ins[i].at += 1
-                more(s, i + 1)
-                total += next_float(s, i + 1)
-                s.ins[i + 1].at += 1
+                take_record(s, i + 1, &count)
+                total += count
                 left[r] -= 1
                 if not left[r]:
                     continue
-                more(s, i)
-                head[k] = next_int(s, i)
+                take_record(s, i, &head[k])
             k += 1
         n_live = k
-        put_int(s, 3 * depth + 1, y)
-        put_float(s, 3 * depth + 2, total)
+        put_record(s, 3 * depth + 1, y)
+        put_record(s, 3 * depth + 2, total)
         n += 1
     return n
 
@@ -94,9 +86,9 @@ cdef int copy_branches(
             node = next_node(s, i)
             if node.parent > last or (k == depth + 1 and node.symbol >= bound):
                 break
-            put_node(s, 3 * k, node.parent + shift, node.symbol, node.n_pairs)
+            put_record(s, 3 * k, Node(node.parent + shift, node.symbol, node.n_pairs))
             if index:
-                put_int(s, index + k, <int32_t> n_out[k])
+                put_record(s, index + k, <int32_t> n_out[k])
             n_pairs += node.n_pairs
             s.ins[i].at += 1
             number[k] += 1
@@ -122,6 +114,7 @@ def merge(
     # The number of the last node of each level that was read.
     cdef int64_t[::1] number = np.asarray(first) - 1
     cdef int64_t[::1] n_out = np.zeros(n_levels, dtype=np.int64)
+    cdef int64_t parent
     # The runs that have the current context of each depth.
     cdef int32_t[:, ::1] active = np.empty((n_levels, n_runs), dtype=np.int32)
     cdef Py_ssize_t[::1] n_active = np.zeros(n_levels, dtype=np.intp)
@@ -180,14 +173,13 @@ def merge(
                 s.ins[i].at += 1
                 number[r * n_levels + depth] += 1
                 if indexed:
-                    put_int(s, (3 + r) * n_levels + depth, <int32_t> n_out[depth])
+                    put_record(s, (3 + r) * n_levels + depth, <int32_t> n_out[depth])
             n_pairs = merge_pairs(
                 s, depth, n_levels, &active[depth, 0], n_active[depth], &left[0],
                 &live[0], &head[0],
             )
-            put_node(
-                s, 3 * depth, n_out[depth - 1] - 1 if depth else -1, symbol, n_pairs
-            )
+            parent = n_out[depth - 1] - 1 if depth else -1
+            put_record(s, 3 * depth, Node(parent, symbol, n_pairs))
             n_out[depth] += 1
     s.close()
 

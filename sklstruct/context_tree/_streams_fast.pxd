@@ -10,6 +10,12 @@ cdef struct Node:
     int32_t n_pairs
 
 
+ctypedef fused Record:
+    Node
+    int32_t
+    double
+
+
 cdef struct Buffer:
     char* data
     Py_ssize_t at, n  # records: the next one, and their number
@@ -32,49 +38,24 @@ cdef inline int more(Streams s, Py_ssize_t i) except -1 nogil:
     return s.fill(i)
 
 
-# The next record of an input, which `more` has found.
-
 cdef inline Node* next_node(Streams s, Py_ssize_t i) noexcept nogil:
+    """The next record of an input, which `more` has found."""
     return <Node*> s.ins[i].data + s.ins[i].at
 
 
-cdef inline int32_t next_int(Streams s, Py_ssize_t i) noexcept nogil:
-    return (<int32_t*> s.ins[i].data)[s.ins[i].at]
-
-
-cdef inline double next_float(Streams s, Py_ssize_t i) noexcept nogil:
-    return (<double*> s.ins[i].data)[s.ins[i].at]
-
-
-cdef inline int put_node(
-    Streams s, Py_ssize_t i, int64_t parent, int32_t symbol, int32_t n_pairs
-) except -1 nogil:
-    cdef Buffer* out = &s.outs[i]
-    cdef Node* node
-    if out.at == out.n:
-        s.flush(i)
-    node = <Node*> out.data + out.at
-    node.parent = parent
-    node.symbol = symbol
-    node.n_pairs = n_pairs
-    out.at += 1
+cdef inline int take_record(Streams s, Py_ssize_t i, Record* value) except -1 nogil:
+    """Read the next record of an input that has one."""
+    more(s, i)
+    value[0] = (<Record*> s.ins[i].data)[s.ins[i].at]
+    s.ins[i].at += 1
     return 0
 
 
-cdef inline int put_int(Streams s, Py_ssize_t i, int32_t value) except -1 nogil:
+cdef inline int put_record(Streams s, Py_ssize_t i, Record value) except -1 nogil:
     cdef Buffer* out = &s.outs[i]
     if out.at == out.n:
         s.flush(i)
-    (<int32_t*> out.data)[out.at] = value
-    out.at += 1
-    return 0
-
-
-cdef inline int put_float(Streams s, Py_ssize_t i, double value) except -1 nogil:
-    cdef Buffer* out = &s.outs[i]
-    if out.at == out.n:
-        s.flush(i)
-    (<double*> out.data)[out.at] = value
+    (<Record*> out.data)[out.at] = value
     out.at += 1
     return 0
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -30,6 +30,16 @@ MORE_MEMORY = (
     "give the workers more memory, or X in smaller parts: a TextFile, "
     "dask.bag.read_text(..., blocksize=2**22) or X.repartition(n)"
 )
+
+
+@contextmanager
+def noted(text: str, kind: type[Exception] = Exception) -> Iterator[None]:
+    """Errors inside of a kind get a note."""
+    try:
+        yield
+    except kind as exc:
+        exc.add_note(text)
+        raise
 
 
 def import_distributed() -> Any:

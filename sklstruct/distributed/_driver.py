@@ -13,20 +13,21 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from itertools import count, islice
 from typing import Any, NamedTuple, Protocol
 
 from .._checkpoint import Checkpoint
+from .._warnings import warn
 from ..backoff import BackoffClassifier
 from ..context_tree._shards import Prefix
 from ..symbols import Labels
 from . import _client
 from . import _tasks as tasks
-from ._client import SchedulerLost, WorkersWatch, is_lost, wait_for
+from ._client import SchedulerLost, WorkersWatch, is_lost, noted, wait_for
 from ._lockstep import DONE, ERROR, KEEP, REPORT, TOTAL, Request, for_shard, join
-from ._sharded_fit import gather
+from ._sharded_fit import gather, sharded_fit
 from ._states import Manifest
 
 # Largest number of losses of a shard without an answer in between; beyond it the shard
@@ -47,16 +48,6 @@ _AHEAD = 4
 
 # The result of a call to a shard whose worker is lost.
 _LOST = Request("lost")
-
-
-@contextmanager
-def _noted(text):
-    """Errors inside get a note."""
-    try:
-        yield
-    except Exception as exc:
-        exc.add_note(text)
-        raise
 
 
 class AnswerLog:
@@ -176,6 +167,15 @@ class ShardDriver:
             last = [self._answer(*request, report)]
             self._losses = [0] * self.n_shards
 
+    def fit(self, estimator: BackoffClassifier) -> list:
+        """Fit with the reports and warnings of an estimator here; returns what each
+        shard says of its size."""
+        with sharded_fit(estimator).reporting(estimator) as report:
+            notes = self.run(report)
+        for message, category in notes:
+            warn(message, category)
+        return self.ask_all("describe")
+
     def _answer(self, kind, value, report):
         if kind == TOTAL:
             reply = value
@@ -276,14 +276,14 @@ class ShardDriver:
             f"client: raised while receiving an answer of shard {k}, of {size} bytes, "
             f"from its worker {self._addresses[k]}"
         )
-        with _noted(note):
+        with noted(note):
             packed = bytearray(size)
         for at in range(0, size, _PIECE):
             piece = self._ask_about(k, call, "packed", at, at + _PIECE)
             if piece is _LOST:
                 return _LOST
             packed[at : at + _PIECE] = piece
-        with _noted(note):
+        with noted(note):
             return pickle.loads(packed)
 
     def ask(

@@ -19,7 +19,6 @@ from .._compat import (
     _fit_context,
     with_callbacks,
 )
-from .._warnings import warn
 from ..backoff import BackoffClassifier
 from ..language_model import LanguageModel
 from ..language_model._encode import encode_held_out, refuse_held_out, vocabulary_rules
@@ -315,14 +314,10 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
             cluster.count(labels, sizes, lm.max_depth, longest, n_shards, divide)
         driver = ShardDriver(shards, remote, checkpoint)
         try:
-            with sharded_fit(estimator).reporting(estimator) as report:
-                notes = driver.run(report)
-            self.shard_sizes_ = driver.ask_all("describe")
+            self.shard_sizes_ = driver.fit(estimator)
         except BaseException:
             driver.close()
             raise
-        for message, category in notes:
-            warn(message, category)
         self._remote = Remote(driver, lm, estimator, labels)
         self._set_figures([driver])
 

@@ -19,6 +19,7 @@ from ..mixture._transforms import ContextReader
 from ..symbols import Labels, NumberedText, SentenceEncoder, encode, learn_symbols
 from ..word_classes import ExchangeClustering
 from ..word_classes._counts import count_features, neighbour_ids
+from ._client import noted
 from ._tasks import ShardCounts
 
 _NOT_THERE = (
@@ -139,14 +140,11 @@ def write_rows(
     assert reader.symbols is not None  # it gives ids
     sizes = np.bincount(newest + 1, minlength=reader.symbols.size + 1)
     order = np.argsort(newest, kind="stable")[sizes[0] :]
-    try:
+    with noted(_NOT_THERE, FileNotFoundError):
         for k in range(depth + 1):
             column = columns.column(k) if k else target
             with open_write(_column_path(path, k)) as file:
                 file.write(column[order].tobytes())
-    except FileNotFoundError as exc:
-        exc.add_note(_NOT_THERE)
-        raise
     return sizes[1:]
 
 
@@ -184,13 +182,10 @@ def count_shard(
 
     n = sum(piece.last - piece.first for piece in pieces)
     labels = Labels.of_ids(totals.size, n_symbols)
-    try:
+    with noted(_NOT_THERE, FileNotFoundError):
         counted = count_windows(
             HistoryColumns(column, n, depth), column(0), labels, min_count=min_count
         )
-    except FileNotFoundError as exc:
-        exc.add_note(_NOT_THERE)
-        raise
     # Every shard has the root of all samples.
     counted.count[: totals.size] = totals
     return ShardCounts.of_counted(counted)

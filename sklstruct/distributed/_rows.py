@@ -26,7 +26,6 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-from .._warnings import warn
 from ..backoff import BackoffClassifier, BackoffModel
 from ..context_tree._shards import shard_bounds
 from ..mixture import MixtureLM
@@ -250,15 +249,11 @@ class RowsContexts:
         shards = self.shards(estimator)
         driver = ShardDriver(shards, for_workers(estimator), for_gate=for_gate)
         try:
-            with sharded_fit(estimator).reporting(estimator) as report:
-                notes = driver.run(report)
-            sizes = driver.ask_all("describe")
+            sizes = driver.fit(estimator)
             driver.gather(estimator, self._width, labels)
         finally:
             driver.close()
         self._rows.fits.append((driver, sizes))
-        for message, category in notes:
-            warn(message, category)
         return estimator.backoff_model_
 
 

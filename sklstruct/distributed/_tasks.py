@@ -35,7 +35,7 @@ from ..symbols import (
 from ..symbols._text import OddSpaces
 from . import _client
 from ._array_file_fast import ArrayFile
-from ._client import PartLost, import_distributed
+from ._client import PartLost, import_distributed, noted
 from ._lockstep import DONE, ERROR, Lockstep, Request
 from ._sharded_fit import FITS, ShardModel, fit_shard
 from ._states import ShardStore
@@ -76,14 +76,12 @@ def _process_name():
 
 def read_part(part: Any, analyzer: str) -> NumberedText:
     """A part of a text, numbered by itself."""
-    try:
+    note = (
+        f"On the worker {_process_name()}: files must be there, under the same names, "
+        "for all workers"
+    )
+    with noted(note, FileNotFoundError):
         return number_sentences(part, analyzer=analyzer)
-    except FileNotFoundError as exc:
-        exc.add_note(
-            f"On the worker {_process_name()}: files must be there, under the same "
-            "names, for all workers"
-        )
-        raise
 
 
 class PartWords(NamedTuple):
@@ -479,15 +477,15 @@ class ShardFit:
 
     def write(self, folder: str, step: str, *arguments: Any) -> Any:
         """A step of writing a file, by the plan in a folder that all workers see."""
-        try:
-            with open(os.path.join(folder, PLAN), "rb") as file:
-                plan = pickle.load(file)
-        except FileNotFoundError as exc:
-            exc.add_note(
-                "path: the folder of the file must be one that this process and "
-                "all workers see under the same name"
-            )
-            raise
+        note = (
+            "path: the folder of the file must be one that this process and all "
+            "workers see under the same name"
+        )
+        with (
+            noted(note, FileNotFoundError),
+            open(os.path.join(folder, PLAN), "rb") as file,
+        ):
+            plan = pickle.load(file)
         if hasattr(plan, step):  # needs no numbers of the model
             return getattr(plan, step)(self._shard, *arguments)
         pairs, log_prob, log_backoff, *_ = self._fitted()

@@ -99,9 +99,7 @@ class ArpaLevels:
                 yield NgramRows(node, target, log10_probs(np.log(prob)), weight), tree
         if k == 0:
             start = np.array([self._words.special["start"]], dtype=np.int32)
-            number = marks_of_unigrams(self._words, start)
-            rows = NgramRows(np.zeros_like(start), start, number, weights.of(start))
-            yield rows, tree
+            yield marks_of_unigrams(self._words, start, weights.of(start)), tree
 
     def _contexts(self, k, first, last):
         """(a tree of the nodes from `first` to `last` of level k and those above them,

@@ -18,7 +18,7 @@ from .._warnings import warn
 from ..backoff import BackoffModel
 from ..context_tree import ContextTree, Histories, pairs_of_arrays
 from ..context_tree._links import pair_pointers
-from ..symbols import Labels
+from ..symbols import Labels, object_array
 from ..symbols._text import WordTable
 from . import _arpa_fast
 from ._words import MARKS
@@ -420,8 +420,7 @@ class _Numbering:
         members = order[chosen[order]]
         self.of_word = np.full(len(spelt), -1, dtype=np.int32)
         self.of_word[members] = np.arange(len(members), dtype=np.int32)
-        self.labels = np.empty(len(members), dtype=object)
-        self.labels[:] = [spelt[i] for i in members.tolist()]
+        self.labels = object_array(spelt)[members]
 
 
 def _number(

@@ -95,12 +95,8 @@ class NGramPlan:
             for mark in (self.words.special["start"], self.words.special["end"])
             if mark >= self.words.n_classes and mark not in found
         ]
-        return self.unigrams(np.array(left, dtype=np.int32), np.zeros(len(left)))
-
-    def unigrams(self, words: np.ndarray, log_backoff: np.ndarray) -> NgramRows:
-        """Unigrams of words that are never predicted."""
-        log_prob = marks_of_unigrams(self.words, words)
-        return NgramRows(np.zeros_like(words), words, log_prob, log_backoff)
+        words = np.array(left, dtype=np.int32)
+        return marks_of_unigrams(self.words, words, np.zeros(len(left)))
 
 
 class ShardNGrams:
@@ -248,7 +244,8 @@ class ShardNGrams:
 
     def _never_rows(self) -> NgramRows:
         """The unigrams that have only a back-off weight."""
-        return self._plan.unigrams(self._last_words(), self._numbers_of(self._never))
+        weights = self._numbers_of(self._never)
+        return marks_of_unigrams(self._plan.words, self._last_words(), weights)
 
     def _last_words(self):
         """The words of the contexts that end in one that is never predicted."""

@@ -112,8 +112,8 @@ class Sections:
         # KenLM does not load a file of unigrams only.
         self.order = max(2, tree.n_levels)
         self.never = [
-            self._rows(k, rows.context, rows.word, rows.log_prob, rows.node)
-            for k, rows in enumerate(never_predicted(closed, words, single))
+            self._rows(k, *columns)
+            for k, columns in enumerate(never_predicted(closed, words, single))
         ]
         ptr = closed.pair_ptr
         self.counts = []
@@ -166,19 +166,11 @@ class Sections:
         return rows._replace(further=further)
 
 
-class NeverPredicted(NamedTuple):
-    """n-grams "h w" of one order with a word w that is not a class."""
-
-    context: np.ndarray  # int32: the node h
-    node: np.ndarray  # int32: the node "h w", 0: none
-    word: np.ndarray  # int32
-    log_prob: np.ndarray  # log10
-
-
 def never_predicted(
     closed: ClosedModel, words: FileWords, single: bool = False
-) -> list[NeverPredicted]:
-    """The n-grams of each order that end in a word that is never predicted.
+) -> list[tuple[np.ndarray, ...]]:
+    """The n-grams "h w" of each order that end in a word w that is never predicted:
+    (nodes h, words w, log10-probabilities, nodes "h w" or 0).
 
     The start mark has the numbers of the file that the model was read from. A model of
     ours gives it a probability of 1, as KenLM's lmplz does. If a file needs the
@@ -193,7 +185,7 @@ def never_predicted(
     last = [words.of_symbol[newest] for _, newest in levels]
     of_start = [h[w == start] for h, w in zip(contexts, last)]
     held, number = _start_numbers(closed, np.concatenate(of_start), single)
-    out = []
+    out: list[tuple[np.ndarray, ...]] = []
     for k in range(max(2, tree.n_levels)):
         empty = np.empty(0, dtype=np.int32)
         here, context, word = empty, empty, empty
@@ -215,13 +207,16 @@ def never_predicted(
         log_prob = np.full(word.size, _ZERO)
         starts = word == start
         log_prob[starts] = number[np.searchsorted(held, context[starts])]
-        out.append(NeverPredicted(context, here, word, log_prob))
+        out.append((context, word, log_prob, here))
     return out
 
 
-def marks_of_unigrams(words: FileWords, listed: np.ndarray) -> np.ndarray:
-    """log10-probabilities of the unigrams of a model of ours that are not classes."""
-    return np.where(listed == words.special["start"], 0.0, _ZERO)
+def marks_of_unigrams(
+    words: FileWords, listed: np.ndarray, log_backoff: np.ndarray
+) -> NgramRows:
+    """Unigrams of a model of ours that are not classes."""
+    log_prob = np.where(listed == words.special["start"], 0.0, _ZERO)
+    return NgramRows(np.zeros_like(listed), listed, log_prob, log_backoff)
 
 
 def _start_numbers(

@@ -12,7 +12,6 @@ from inspect import Parameter, signature
 from typing import Any, BinaryIO, NamedTuple
 
 from .._files import (
-    COMPRESSIONS,
     LFS_POINTER,
     WHAT_POINTER,
     DamagedData,
@@ -21,6 +20,7 @@ from .._files import (
     compression_of,
     open_read,
     open_write,
+    without_compression,
 )
 from ..backoff import BackoffModel, without_zero_weights
 from ..backoff._model import check_model
@@ -93,8 +93,7 @@ def format_to_write(
 
 
 def _suffix_format(path: str) -> str | None:
-    for compression in COMPRESSIONS:
-        path = path.removesuffix(compression.suffix)
+    path = without_compression(path)
     found = (name for name in FORMATS if path.endswith(FORMATS[name].suffixes))
     return next(found, None)
 

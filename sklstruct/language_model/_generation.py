@@ -57,7 +57,6 @@ class CursorMixin:
         >>> round(float(total), 6), round(float(model.score_samples(["a b"])[0]), 6)
         (-3.198673, -3.198673)
         """
-        check_is_fitted(self)
         states = self.predictor.begin(1 if n is None else check_count("n", n, 0))
         return single_state(states) if n is None else states
 
@@ -118,7 +117,6 @@ class CursorMixin:
         log_prob : ndarray of shape (n_classes,) or (n, n_classes)
             In the order of ``vocabulary_``.
         """
-        check_is_fitted(self)
         states, single = self._states(state)
         rows = self.predictor.model.rows(self.predictor.locate(states))
         return rows[0] if single else rows

@@ -617,7 +617,6 @@ class LanguageModel(
 
     def __sklstruct_over_ids__(self, labels: Labels, name: str) -> WindowClassifier:
         """This fitted model as a classifier of windows of the ids of other labels."""
-        check_is_fitted(self)
         return WindowClassifier(self, labels, name)
 
     def __sklearn_clone__(self):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import Bunch
-from sklearn.utils.validation import check_is_fitted
 
 from .._checks import check_total
 from .._likelihood import innermost, sums_by_group, weighted_sum
@@ -210,7 +209,6 @@ class ScoringMixin:
         -----
         After a ContextRefiner the depth counts the symbols of its path.
         """
-        check_is_fitted(self)
         model = self.predictor.distribution
         if not isinstance(model, BackoffModel):
             raise AttributeError(

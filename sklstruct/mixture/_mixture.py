@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from .._checks import as_shares
 from .._compat import BaseEstimator, Interval, StrOptions
@@ -352,7 +351,6 @@ class MixtureLM(NamedMembers, ModelClassifier):
         weights : ndarray of shape (n_samples, n_models)
             Rows sum to 1.
         """
-        check_is_fitted(self)
         at = self.locate(X)
         weights = np.exp(self.distribution_.log_weights(at))
         return np.broadcast_to(weights, (count_rows(at), len(self.models))).copy()

@@ -287,8 +287,6 @@ class FrozenSubModel(SubModel):
         if not self.same:
             return selectable(X)
         estimator, X = last_step(self.estimator, X)
-        if isinstance(estimator, BackoffClassifier):
-            return estimator.locate(X)
         if hasattr(estimator, "__sklstruct_sub_model__"):
             return estimator.part_.read(TransformCache(X))
         if isinstance(estimator, DistributionClassifier):

@@ -15,7 +15,8 @@ from ._base_distribution import BASE_CONSTRAINT, base_distribution
 from ._shares import hand_down
 
 # Blocks of the docstrings of all n-gram smoothers; see `shared_docs`.
-PARAMETERS = """
+DOCS: dict[str, str] = {
+    "parameters": """
 padding : object, default=None
     The symbol that marks missing history in dense X; see
     `sklstruct.context_tree.SuffixTreeVectorizer`.
@@ -24,21 +25,14 @@ classes : array-like of shape (n_classes,), default=None
     All classes that can be predicted. None: the targets that occur in `fit`. The
     probability of classes without samples is given by `base`. For the conventions of
     KenLM, include the unknown word and the end mark, but not the start mark.
-"""
-MAX_DEPTH = """
+""",
+    "max_depth": """
 max_depth : int, default=None
     Longest context m, in symbols; an m-gram of other tools is ``max_depth = m -
     1``. None: as many as X has columns (or, for path matrices, levels). 0 is
     the unigram model.
-"""
-INTERPOLATE = r"""
-interpolate : bool, default=True
-    False gives the back-off form: no second term for symbols seen after n, and
-    :math:`b(n) P(y \mid \mathrm{parent}(n))` for the others, with b(n) such that
-    the row sums to 1. A context after which every class was seen interpolates
-    all the same, as there is no other class to back off to.
-"""
-ATTRIBUTES = """
+""",
+    "attributes": """
 backoff_model_ : BackoffModel
     The model as flat arrays.
 
@@ -53,6 +47,14 @@ n_features_in_ : int
 
 feature_names_in_ : ndarray of shape (`n_features_in_`,)
     Names of the columns of X, if it had string names.
+""",
+}
+INTERPOLATE = r"""
+interpolate : bool, default=True
+    False gives the back-off form: no second term for symbols seen after n, and
+    :math:`b(n) P(y \mid \mathrm{parent}(n))` for the others, with b(n) such that
+    the row sums to 1. A context after which every class was seen interpolates
+    all the same, as there is no other class to back off to.
 """
 CONSTRAINTS: dict[str, Any] = {
     "max_depth": [None, Interval(Integral, 0, None, closed="left")],

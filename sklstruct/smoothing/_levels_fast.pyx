@@ -17,10 +17,9 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from ..context_tree._streams_fast cimport (
     Streams,
     more,
-    next_float,
-    next_int,
     next_node,
-    put_float,
+    put_record,
+    take_record,
 )
 from ._smoothing_fast cimport kept
 
@@ -124,19 +123,15 @@ def adjust(Streams s, const double[::1] least, const unsigned char[::1] stays,
                         c = -c
                     else:
                         n_kept[k] += 1
-                    put_float(s, k, c)
+                    put_record(s, k, c)
                 path.depth -= 1
                 continue
             above = &path.at[k - 1] if k else NULL
             here.stays = k == 0 or (above.stays and known[next_node(s, 3 * k).symbol])
             s.ins[3 * k].at += 1
             for i in range(here.n):
-                more(s, 3 * k + 1)
-                y = next_int(s, 3 * k + 1)
-                s.ins[3 * k + 1].at += 1
-                more(s, 3 * k + 2)
-                c = next_float(s, 3 * k + 2)
-                s.ins[3 * k + 2].at += 1
+                take_record(s, 3 * k + 1, &y)
+                take_record(s, 3 * k + 2, &c)
                 here.value[i] = c
                 here.gone[i] = not (here.stays and c >= least[k] and stays[y])
                 if here.place:
@@ -178,9 +173,7 @@ def smooth(Streams s, const double[:, ::1] discounts, const double[::1] base):
             total = rest = removed = 0.0
             some = False
             for i in range(here.n):
-                more(s, 3 * k + 2)
-                a = next_float(s, 3 * k + 2)
-                s.ins[3 * k + 2].at += 1
+                take_record(s, 3 * k + 2, &a)
                 here.gone[i] = signbit(a)  # of -0.0, too
                 a = fabs(a)
                 here.value[i] = kept(a, &discounts[k, 0], discounts.shape[1])
@@ -196,9 +189,7 @@ def smooth(Streams s, const double[:, ::1] discounts, const double[::1] base):
             mass += removed
             above = &path.at[k - 1] if k else NULL
             for i in range(here.n):
-                more(s, 3 * k + 1)
-                y = next_int(s, 3 * k + 1)
-                s.ins[3 * k + 1].at += 1
+                take_record(s, 3 * k + 1, &y)
                 if here.place:
                     here.place[y] = <int32_t> i
                 if not here.gone[i]:
@@ -206,6 +197,6 @@ def smooth(Streams s, const double[:, ::1] discounts, const double[::1] base):
                         above.value[above.place[y]] if k else base[y]
                     )
                 # A probability that underflows is not 0; see `logarithms`.
-                put_float(s, k, -1.0 if here.gone[i] else max(here.value[i], DBL_MIN))
-            put_float(s, n_levels + k, mass if some else 1.0)
+                put_record(s, k, -1.0 if here.gone[i] else max(here.value[i], DBL_MIN))
+            put_record(s, n_levels + k, mass if some else 1.0)
     s.close()

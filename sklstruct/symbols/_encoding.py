@@ -368,14 +368,10 @@ def encode(values: np.ndarray, symbols: np.ndarray) -> np.ndarray:
     return SymbolIndex(symbols).ids(values)
 
 
-def encode_labels(
-    y: np.ndarray, classes: np.ndarray | None = None, name: str = "y"
-) -> tuple[np.ndarray, np.ndarray]:
-    """(ids of labels, the labels in order); -1 for labels that are not among them.
+def encode_labels(y: np.ndarray, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
+    """(ids of labels, -1 for missing ones, the labels in order).
 
-    classes: the known labels; None to learn them from y, sorted. `name` is that of y in
-    errors.
+    `name` is that of y in errors.
     """
-    if classes is None:
-        classes = learn_symbols(y, name=name)
+    classes = learn_symbols(y, name=name)
     return encode(y, classes), classes

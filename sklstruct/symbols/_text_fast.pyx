@@ -16,31 +16,27 @@ from ._words_fast cimport (
     Words, add_word, hash_byte, hash_bytes, sequence_length, words_of,
 )
 
-# Entries of `state`, and what `number_words` returns.
-POSITION, WORDS, TOKENS, LINES, IN_LINE, LINE_START, N_ODD, ODD_AT = range(8)
-DONE, FULL, BAD_UTF8, NUL, LONG_LINE = range(5)
-# Separators of words: white space of Unicode (`str.split`), the five bytes of KenLM, or
-# no separators, as each character is a word.
-UNICODE, KENLM, CHARACTERS = range(3)
-
-cdef enum:
-    AT = 0
-    N_WORDS = 1
-    N_TOKENS = 2
-    N_LINES = 3
-    BEGUN = 4
-    FIRST = 5
-    ODD = 6
-    FIRST_ODD = 7
-    BY_UNICODE = 0
-    BY_KENLM = 1
-    BY_CHARACTER = 2
-    R_DONE = 0
-    R_FULL = 1
-    R_UTF8 = 2
-    R_NUL = 3
-    R_LONG = 4
-    R_NEWLINE = 5
+cpdef enum:
+    # Entries of `state`.
+    POSITION = 0
+    WORDS = 1
+    TOKENS = 2
+    LINES = 3
+    IN_LINE = 4
+    LINE_START = 5
+    N_ODD = 6
+    ODD_AT = 7
+    # Results of `number_words`.
+    DONE = 0
+    FULL = 1
+    BAD_UTF8 = 2
+    NUL = 3
+    LONG_LINE = 4
+    # Separators of words: white space of Unicode (`str.split`), the five bytes of
+    # KenLM, or no separators, as each character is a word.
+    UNICODE = 0
+    KENLM = 1
+    CHARACTERS = 2
 
 
 cdef inline bint kenlm_space(uint8_t c) noexcept nogil:
@@ -54,7 +50,7 @@ cdef inline bint ascii_space(uint8_t c) noexcept nogil:
 
 cdef inline bint separates(uint8_t c, int rule) noexcept nogil:
     """Whether a byte of ASCII separates words."""
-    return kenlm_space(c) if rule == BY_KENLM else ascii_space(c)
+    return kenlm_space(c) if rule == KENLM else ascii_space(c)
 
 
 cdef inline bint wide_space(const uint8_t *p) noexcept nogil:
@@ -116,28 +112,28 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
     cdef const uint8_t *end
     cdef const uint8_t *p
     cdef const uint8_t *word
-    cdef int64_t n_tokens = state[N_TOKENS]
-    cdef int64_t line_start = state[FIRST], n_lines = state[N_LINES]
-    cdef int64_t n_odd = state[ODD], first_odd = state[FIRST_ODD]
+    cdef int64_t n_tokens = state[TOKENS]
+    cdef int64_t line_start = state[LINE_START], n_lines = state[LINES]
+    cdef int64_t n_odd = state[N_ODD], first_odd = state[ODD_AT]
     cdef int64_t odd_before = n_odd, first_before = first_odd
-    cdef bint begun = state[BEGUN]
+    cdef bint begun = state[IN_LINE]
     cdef uint64_t h
     cdef int64_t length
-    cdef int step, result = R_DONE
+    cdef int step, result = DONE
     cdef int32_t w
     cdef uint8_t c
-    cdef Words words = words_of(slots, hashes, ends, arena, state[N_WORDS])
+    cdef Words words = words_of(slots, hashes, ends, arena, state[WORDS])
     if text.shape[0] == 0:
-        return R_DONE
+        return DONE
     base = &text[0]
     end = base + text.shape[0]
-    p = base + state[AT]
+    p = base + state[POSITION]
     with nogil:
         while p < end:
             c = p[0]
             if c == 10:
                 if p - base - line_start > max_line:
-                    result = R_LONG
+                    result = LONG_LINE
                     break
                 if not begun and keep_blank:
                     tokens[n_tokens] = -1
@@ -150,7 +146,7 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
             word = p
             h = seed
             odd_before, first_before = n_odd, first_odd
-            if rule == BY_CHARACTER:
+            if rule == CHARACTERS:
                 if not (begun or keep_blank) and is_blank(p, end):
                     while p < end and p[0] != 10:
                         p += 1
@@ -159,11 +155,11 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
                     p += 1
                     continue
                 if c == 0 and strict:
-                    result = R_NUL
+                    result = NUL
                     break
                 step = 1 if c < 0x80 else sequence_length(p, end, not strict)
                 if step == 0:
-                    result = R_UTF8
+                    result = BAD_UTF8
                     break
                 h = hash_bytes(h, p, step)
                 p += step
@@ -182,7 +178,7 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
                             if separates(c, rule):
                                 break
                             if c == 0 and strict:
-                                result = R_NUL
+                                result = NUL
                                 break
                             if kenlm_space(c) != ascii_space(c):
                                 if first_odd < 0:
@@ -193,15 +189,15 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
                     else:
                         step = sequence_length(p, end, not strict)
                         if step == 0:
-                            result = R_UTF8
+                            result = BAD_UTF8
                             break
                         if step < 4 and wide_space(p):
-                            if rule == BY_UNICODE and p > word:
+                            if rule == UNICODE and p > word:
                                 break
                             if first_odd < 0:
                                 first_odd = p - base
                             n_odd += 1
-                            if rule == BY_UNICODE:
+                            if rule == UNICODE:
                                 p += step
                                 word = p
                                 break
@@ -214,7 +210,7 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
                 continue
             w = add_word(&words, word, length, h)
             if w < 0:
-                result = R_FULL
+                result = FULL
                 p = word
                 # The word is read again.
                 n_odd, first_odd = odd_before, first_before
@@ -225,23 +221,23 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
                 begun = True
             tokens[n_tokens] = w
             n_tokens += 1
-        if result == R_DONE and end - base - line_start > max_line:
-            result = R_LONG
-        if result == R_DONE and base + line_start < end:
+        if result == DONE and end - base - line_start > max_line:
+            result = LONG_LINE
+        if result == DONE and base + line_start < end:
             # The last line of the text has no line feed.
             if not begun and keep_blank:
                 tokens[n_tokens] = -1
                 n_tokens += 1
             begun = False
             n_lines += 1
-    state[AT] = p - base
-    state[N_WORDS] = words.n
-    state[N_TOKENS] = n_tokens
-    state[N_LINES] = n_lines
-    state[BEGUN] = begun
-    state[FIRST] = line_start
-    state[ODD] = n_odd
-    state[FIRST_ODD] = first_odd
+    state[POSITION] = p - base
+    state[WORDS] = words.n
+    state[TOKENS] = n_tokens
+    state[LINES] = n_lines
+    state[IN_LINE] = begun
+    state[LINE_START] = line_start
+    state[N_ODD] = n_odd
+    state[ODD_AT] = first_odd
     return result
 
 

@@ -195,11 +195,6 @@ class TextFile:
         """Name of a file in messages."""
         return self._copies[path].name if path in self._copies else path
 
-    def __getstate__(self):
-        # The process that made a copy removes it.
-        copies = {path: copy.described() for path, copy in self._copies.items()}
-        return vars(self) | {"_copies": copies}
-
     def __repr__(self) -> str:
         what = repr(self._name(self.paths[0]))
         if self._part is not None:
@@ -518,18 +513,16 @@ class _Copy:
                 raise_if_full(exc, f"a copy of {name}", os.path.dirname(self.path))
                 raise
 
-    def described(self) -> _Described:
-        """The path and the name, for another process."""
-        return _Described(self.path, self.name)
+    def __reduce__(self) -> tuple[type[_Described], tuple[str, str]]:
+        # The process that made a copy removes it.
+        return _Described, (self.path, self.name)
 
 
 class _Described(NamedTuple):
+    """A copy that another process made."""
+
     path: str
     name: str
-
-    def described(self) -> _Described:
-        """Itself."""
-        return self
 
 
 def _remove(path):

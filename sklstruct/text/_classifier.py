@@ -55,7 +55,7 @@ from ._targets import (
     rows_are_equal,
 )
 from ._texts import Texts, as_texts
-from ._vectorizer import equal_parts, rows_of
+from ._vectorizer import NgramVectorizer, equal_parts, rows_of
 
 # Texts that are answered at a time.
 _BLOCK = 1 << 14
@@ -191,11 +191,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
     _parameter_constraints: dict = {
         "features": [StrOptions({"auto", *NAMED}), HasMethods(["fit", "transform"])],
         "ngram_range": [tuple, None],
-        "min_df": [
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Real, 0, 1, closed="both"),
-            None,
-        ],
+        "min_df": [*NgramVectorizer._parameter_constraints["min_df"], None],
         "estimator": [HasMethods(["fit", "predict"]), None],
         "C": [Interval(Real, 0, None, closed="neither")],
         **{

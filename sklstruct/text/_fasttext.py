@@ -231,8 +231,8 @@ class FastTextFile:
         blocks = children = None
         n = self.n_targets
         if n and not self._output.parts:
-            blocks = np.zeros((-(-n // 16), self.settings["dim"], 16), dtype=np.float32)
-            _open.fill_blocks(self._image, self._output.at, n, blocks)
+            rows = np.pad(self.matrix("output"), ((0, -n % 16), (0, 0)))
+            blocks = rows.reshape(-1, 16, self._output.n).transpose(0, 2, 1).copy()
         if n and self.settings["loss"] == "hs":
             children = np.empty((n - 1, 2), dtype=np.int32)
             if not _open.grow_tree(self.counts[self.n_words :], children):
@@ -249,9 +249,10 @@ class FastTextFile:
         """Rows of the output matrix."""
         return self.n_labels if self.supervised else self.n_words
 
-    def entry(self, i: int) -> bytes:
+    def entry(self, i: int, errors: str) -> str:
         """Entry i of the dictionary: a word, or a label after all words."""
-        return bytes(self._image[self._start[i] : self._start[i + 1] - 10])
+        spelling = bytes(self._image[self._start[i] : self._start[i + 1] - 10])
+        return spelling.decode("utf-8", errors)
 
     def matrix(self, name: str) -> np.ndarray:
         """A copy of the float32 matrix "input" or "output".

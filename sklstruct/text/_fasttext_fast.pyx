@@ -268,21 +268,17 @@ cdef int find_best(
 # ------------------------------------------------------------------------ Python
 
 
-cdef const uint8_t* bytes_of(
-    text, type kind, Py_ssize_t* size, list keep
-) except NULL:
-    """The UTF-8 of a string (lone surrogates too), or bytes as they are."""
-    if not isinstance(text, kind):
-        raise TypeError(f"must be a {kind.__name__}, got {type(text).__name__}")
-    if isinstance(text, bytes):
-        size[0] = PyBytes_Size(text)
-        return <const uint8_t*>PyBytes_AsString(text)
+cdef const uint8_t* bytes_of(text, Py_ssize_t* size, list keep) except NULL:
+    """The UTF-8 of a string, lone surrogates too."""
+    if not isinstance(text, str):
+        raise TypeError(f"must be a str, got {type(text).__name__}")
     try:
         return <const uint8_t*>PyUnicode_AsUTF8AndSize(text, size)
     except UnicodeEncodeError:
         encoded = text.encode("utf-8", "surrogatepass")
         keep.append(encoded)
-        return bytes_of(encoded, bytes, size, keep)
+        size[0] = PyBytes_Size(encoded)
+        return <const uint8_t*>PyBytes_AsString(encoded)
 
 
 cdef class FastTextTables:
@@ -307,7 +303,7 @@ cdef class FastTextTables:
         last part, centroids, and offset and values of the factors of the rows, or None.
 
     blocks, children : ndarray or None
-        Outputs of `fill_blocks` and `grow_tree`.
+        The output matrix as blocks[r // 16, j, r % 16], and the output of `grow_tree`.
     """
 
     cdef model_t t
@@ -384,7 +380,7 @@ cdef class FastTextTables:
         cdef work_t w
         cdef Py_ssize_t size
         cdef list keep = []
-        cdef const uint8_t* at = bytes_of(text, str, &size, keep)
+        cdef const uint8_t* at = bytes_of(text, &size, keep)
         open_work(&self.t, &w, 1)
         try:
             read_line(&self.t, &w, at, size, 0, True)
@@ -455,7 +451,7 @@ cdef class FastTextTables:
         cdef list keep = []
         cdef const uint8_t* at
         try:
-            at = bytes_of(text, str, &size, keep)
+            at = bytes_of(text, &size, keep)
         except TypeError as exc:
             raise TypeError(f"text {exc}, or a list of them") from None
         if one_line and memchr(at, 10, size) != NULL:
@@ -499,7 +495,7 @@ cdef class FastTextTables:
                 raise MemoryError()
             for i in range(n):
                 try:
-                    data[i] = bytes_of(texts[i], str, &size, keep)
+                    data[i] = bytes_of(texts[i], &size, keep)
                 except TypeError as exc:
                     raise TypeError(f"text[{i}] {exc}") from None
                 length[i] = size

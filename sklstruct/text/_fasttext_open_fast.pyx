@@ -4,7 +4,7 @@ from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcmp, memcpy
 
-from ._fasttext_lines cimport ROWS, hash_of, mixed
+from ._fasttext_lines cimport hash_of, mixed
 
 import numpy as np
 
@@ -86,19 +86,6 @@ def fill_pairs(const int32_t[:, ::1] pairs, int32_t[:, ::1] table):
             while table[at, 0] >= 0 and table[at, 0] != pairs[i, 0]:
                 at = (at + 1) & mask
             table[at, 0], table[at, 1] = pairs[i, 0], pairs[i, 1]
-
-
-def fill_blocks(
-    const uint8_t[::1] image, int64_t at, int64_t n_rows, float[:, :, ::1] blocks
-):
-    """A float32 matrix with 16 rows side by side: blocks[r // 16, j, r % 16]."""
-    cdef int64_t r, j, n = blocks.shape[1]
-    with nogil:
-        for r in range(n_rows):
-            for j in range(n):
-                memcpy(
-                    &blocks[r // ROWS, j, r % ROWS], &image[at + 4 * (r * n + j)], 4
-                )
 
 
 # The count that fastText gives to a node that is not made yet.

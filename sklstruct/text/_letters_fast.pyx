@@ -6,17 +6,18 @@ from libc.string cimport memcmp, memcpy
 from .._prefetch cimport prefetch
 from ._slots cimport AT, AT_TEXT, IDS, OUT, R_DONE, R_FULL, Slot, lowest, mixed
 
-# Bits of the classes of letters: white space, parts of words, all but white space, all.
-SPACE, WORD, RUN, ANY = IS_SPACE, IS_WORD, IS_RUN, IS_ANY
 # Entries of `state`, and what kernels that fill a table return.
 N_OUT, N_IDS = OUT, IDS
 DONE, FULL = R_DONE, R_FULL
 
+# Bits of the classes of letters: white space, parts of words, all but white space, all.
+cpdef enum:
+    SPACE = 1
+    WORD = 2
+    RUN = 4
+    ANY = 8
+
 cdef enum:
-    IS_SPACE = 1
-    IS_WORD = 2
-    IS_RUN = 4
-    IS_ANY = 8
     LETTERS = 0x110000
     # Words that are read before the first of them is looked up.
     AT_ONCE = 32
@@ -138,7 +139,7 @@ def read_symbols(const uint8_t[::1] text, const int64_t[::1] ends,
                     c = next_letter(&text[0], &i, ends[t])
                 if not same:
                     c = lower[c]
-                if not classes[c] & IS_SPACE:
+                if not classes[c] & SPACE:
                     if padded and not inside:
                         out[k], inside = 32, True
                         k += 1
@@ -291,7 +292,7 @@ def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
                 j, m, n_letters, key, plain = i, 0, 0, 0, True
                 while usual and j + 8 <= text.shape[0]:
                     part = eight(&text[j])
-                    step = word_bytes(&part, same, kind == IS_RUN)
+                    step = word_bytes(&part, same, kind == RUN)
                     if step > end - j:
                         step = end - j
                     put_eight(part, &word[size + m])

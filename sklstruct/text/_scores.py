@@ -54,15 +54,12 @@ class ByteWeights(CheckedState):
         W = sp.csr_matrix(weights, dtype=np.float32, copy=True)
         n_scores, n_columns = W.shape
         row = np.repeat(np.arange(n_scores), np.diff(W.indptr))
-        top = np.zeros(n_scores, dtype=np.float32)
-        np.maximum.at(top, row, np.abs(W.data))
+        top = abs(W).max(axis=1).toarray().ravel()
         W.data[np.abs(W.data) <= threshold * top[row]] = 0
         W = W.tocsc()
         W.sort_indices()
         column = np.repeat(np.arange(n_columns), np.diff(W.indptr))
-        scale = np.zeros(n_columns, dtype=np.float32)
-        np.maximum.at(scale, column, np.abs(W.data))
-        scale /= _LARGEST
+        scale = abs(W).max(axis=0).toarray().ravel() / _LARGEST
         with np.errstate(invalid="ignore", divide="ignore"):
             value = np.nan_to_num(np.rint(W.data / scale[column])).astype(np.int8)
         kept = value != 0

@@ -28,6 +28,11 @@ from ._texts import Texts, as_texts
 # Most n-grams that are kept from the first pass to the second, 4 bytes each, if all
 # bytes of the texts begin n-grams.
 _MOST_KEPT = 1 << 26
+# Bounds of the number of texts that hold an n-gram.
+_NUMBER_OR_SHARE = [
+    Interval(numbers.Integral, 1, None, closed="left"),
+    Interval(numbers.Real, 0, 1, closed="both"),
+]
 
 
 def _as_terms(vocabulary: Any) -> list[str]:
@@ -171,14 +176,8 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         "ngram_range": [tuple],
         "lowercase": ["boolean"],
         "stop_words": [StrOptions({"english"}), "array-like", set, frozenset, None],
-        "min_df": [
-            Interval(numbers.Integral, 1, None, closed="left"),
-            Interval(numbers.Real, 0, 1, closed="both"),
-        ],
-        "max_df": [
-            Interval(numbers.Integral, 1, None, closed="left"),
-            Interval(numbers.Real, 0, 1, closed="both"),
-        ],
+        "min_df": _NUMBER_OR_SHARE,
+        "max_df": _NUMBER_OR_SHARE,
         "max_features": [Interval(numbers.Integral, 1, None, closed="left"), None],
         "vocabulary": "no_validation",
         "use_idf": ["boolean"],

@@ -147,18 +147,16 @@ def _unite(symbols, windows, classes, target):
 def _read_sentences(X, reach):
     text = number_sentences(X)
     check_symbols(text, text.counts())
-    words = learn_symbols(label_array(text.symbols))
+    table, words = encode_labels(label_array(text.symbols), "X")
     n = words.size
     if n == 0:
         raise ValueError("X has no word: there is nothing to cluster")
-    longest = int(np.diff(np.append(text.starts, text.tokens.size)).max()) - 1
+    longest = int(text.lengths.max())
     if reach > longest + 2:
         raise ValueError(
             f"offsets reach {reach} symbols far, but the longest sentence of X has "
             f"{longest}"
         )
-    code = dict(zip(words.tolist(), range(n)))
-    table = np.array([code[s] for s in text.symbols], dtype=np.int32)
     # The end of a sentence is a target, but not a word.
     tokens = token_stream(text, table, start=None, end=n, front=reach - 1)
     windows, target = stream_windows(tokens, reach)

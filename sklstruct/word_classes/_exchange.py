@@ -317,13 +317,6 @@ def _shared_features(counts):
 
     The contribution of such a feature is the same in every class.
     """
-    n_words = np.bincount(counts.indices, minlength=counts.shape[1])
-    shared = n_words[counts.indices] > 1
-    alone = float(xlogy(counts.data[~shared], counts.data[~shared]).sum())
-    number = np.cumsum(n_words > 1) - 1
-    row = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
-    indptr = np.zeros(counts.shape[0] + 1, dtype=np.int64)
-    np.cumsum(np.bincount(row[shared], minlength=counts.shape[0]), out=indptr[1:])
-    shape = (counts.shape[0], int((n_words > 1).sum()))
-    kept = (counts.data[shared], number[counts.indices[shared]], indptr)
-    return sp.csr_array(kept, shape=shape), alone
+    shared = np.bincount(counts.indices, minlength=counts.shape[1]) > 1
+    alone = counts.data[~shared[counts.indices]]
+    return counts[:, shared], float(xlogy(alone, alone).sum())

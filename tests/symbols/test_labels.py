@@ -11,6 +11,7 @@ from sklstruct.smoothing import KneserNeyLM, WittenBellLM
 from sklstruct.symbols import Labels, union_labels
 from sklstruct.symbols._encoding import (
     SymbolIndex,
+    encode,
     encode_labels,
     learn_symbols,
     pack_strings,
@@ -113,7 +114,7 @@ def test_symbols_that_do_not_go_together_are_refused(values):
 def test_labels_of_targets():
     code, classes = encode_labels(np.array(["b", "a", "b"]))
     assert code.tolist() == [1, 0, 1] and classes.tolist() == ["a", "b"]
-    assert encode_labels(np.array(["c", "a"]), classes)[0].tolist() == [-1, 0]
+    assert encode(np.array(["c", "a"]), classes).tolist() == [-1, 0]
 
 
 @pytest.mark.parametrize("dtype", [np.uint64, object])

@@ -53,11 +53,7 @@ def with_parent_pairs(
     return pairs_of_arrays(tree, ptr, target, parent), more
 
 
-@shared_docs(
-    max_depth=_engine.MAX_DEPTH,
-    parameters=_engine.PARAMETERS,
-    attributes=_engine.ATTRIBUTES,
-)
+@shared_docs(**_engine.DOCS)
 class AdditiveLM(BackoffClassifier):
     r"""Language model with additive smoothing (Laplace, Lidstone, Jeffreys).
 

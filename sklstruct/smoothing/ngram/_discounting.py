@@ -32,9 +32,7 @@ from .._tuned_discounts import DiscountLikelihood
 
 # Blocks of the docstrings of all smoothers with discounts; see `shared_docs`.
 DOCS: dict[str, str] = {
-    "max_depth": _engine.MAX_DEPTH,
-    "parameters": _engine.PARAMETERS,
-    "attributes": _engine.ATTRIBUTES,
+    **_engine.DOCS,
     "validation": VALIDATION_FRACTION,
     "values": r"""
 - ``"modified"``: three per depth, :math:`D_i = i - (i + 1) Y n_{i+1} / n_i`

@@ -25,11 +25,7 @@ from .._base_distribution import base_distribution
 _LEAST_MASS = 1e-9
 
 
-@shared_docs(
-    max_depth=_engine.MAX_DEPTH,
-    parameters=_engine.PARAMETERS,
-    attributes=_engine.ATTRIBUTES,
-)
+@shared_docs(**_engine.DOCS)
 class GrownLM(BackoffClassifier):
     r"""Variable-order language model, grown n-gram by n-gram.
 

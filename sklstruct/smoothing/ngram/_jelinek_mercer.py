@@ -37,12 +37,7 @@ def bucket_of(kind: str, total: np.ndarray, distinct: np.ndarray) -> np.ndarray:
     return np.minimum(octaves + 1e-9, _N_BUCKETS - 1).astype(np.int8)
 
 
-@shared_docs(
-    max_depth=_engine.MAX_DEPTH,
-    validation=VALIDATION_FRACTION,
-    parameters=_engine.PARAMETERS,
-    attributes=_engine.ATTRIBUTES,
-)
+@shared_docs(**_engine.DOCS, validation=VALIDATION_FRACTION)
 class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
     r"""Jelinek-Mercer language model: interpolation of all orders, weights by EM.
 

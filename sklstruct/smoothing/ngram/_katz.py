@@ -46,11 +46,7 @@ def katz_ratios(n: np.ndarray) -> tuple[np.ndarray, str | None]:
     return np.empty(0), problem
 
 
-@shared_docs(
-    max_depth=_engine.MAX_DEPTH,
-    parameters=_engine.PARAMETERS,
-    attributes=_engine.ATTRIBUTES,
-)
+@shared_docs(**_engine.DOCS)
 class KatzLM(_engine.NGramSmoother):
     r"""Katz's back-off language model with Good-Turing discounts.
 

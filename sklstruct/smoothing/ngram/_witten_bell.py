@@ -22,12 +22,7 @@ _RANGE = (1e-3, 1e3)
 _PRIOR = 1e-2
 
 
-@shared_docs(
-    max_depth=_engine.MAX_DEPTH,
-    interpolate=_engine.INTERPOLATE,
-    parameters=_engine.PARAMETERS,
-    attributes=_engine.ATTRIBUTES,
-)
+@shared_docs(**_engine.DOCS, interpolate=_engine.INTERPOLATE)
 class WittenBellLM(_engine.NGramSmoother):
     r"""Witten-Bell language model.
 
