@@ -296,17 +296,7 @@ class NodeWeights(CheckedState):
 
     def kernel(self) -> kernels.NodeWeightsView:
         """The arrays as the kernels read them."""
-        return kernels.NodeWeightsView(
-            self.words,
-            self.rank,
-            self.start_ptr,
-            self.start,
-            self.cell_ptr,
-            self.cell,
-            self.lane_ptr,
-            self.intercept,
-            self.given,
-        )
+        return kernels.NodeWeightsView(self)
 
     def piece(self, v: int) -> Piece:
         """The weights of node v, of all lanes."""
