@@ -34,7 +34,7 @@ W_before scores the fold of the batch: its samples are unseen by it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -373,11 +373,8 @@ class NodeSolver:
         """One for each strip of some outcomes, made when its turn comes."""
         cost, solver = costs(settings.C, self.weight), self.solver(settings)
 
-        def quasi_newton():
-            return QuasiNewton(self.X, self.targets, self.weight, self.held, settings)
-
         if solver == "quasi_newton":
-            yield quasi_newton()
+            yield QuasiNewton(self, settings)
             return
         q = row_norms(self.X, squared=True) + np.float32(settings.constant) ** 2
         if solver == "relay":
@@ -386,7 +383,7 @@ class NodeSolver:
             )
             descent = Descent(self, 0, self.n_rows, brief, seed, cost, q)
             descent.hasty = True
-            yield Relay(descent, quasi_newton)
+            yield Relay(descent, partial(QuasiNewton, self, settings))
             return
         # the multinomial loss does not separate
         step = block[1] - block[0] if settings.loss == "log_loss" else STRIP
