@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..linear._targets import Targets
 from ..taxonomy import Taxonomy
+from ._nodes import TrainingSet
 
 
 def outcome_starts(taxonomy: Taxonomy) -> list[tuple[int, NDArray]]:
@@ -44,13 +45,9 @@ class LabelProblems:
     """
 
     def __init__(
-        self,
-        taxonomy: Taxonomy,
-        X: Any,
-        weight: NDArray,
-        targets: Targets,
-        n_below: NDArray | None = None,
+        self, taxonomy: Taxonomy, data: TrainingSet, n_below: NDArray | None
     ) -> None:
+        X, targets, weight = data[:3]
         self.X: Any = X
         self.weight, self.rows = weight, np.arange(weight.size)
         order = taxonomy.class_sets.order
