@@ -197,16 +197,16 @@ cdef class Posterior:
     cdef Py_ssize_t beam
     cdef bint several
 
-    def __init__(self, NodeWeightsView nodes, const int64_t[::1] model_ptr,
-                 const int8_t[::1] role, forest, const double[:, ::1] scalars,
-                 int loss, double beyond, Py_ssize_t n_leaves, Py_ssize_t beam,
-                 bint several):
-        self.nodes, self.model_ptr, self.role = nodes, model_ptr, role
+    def __init__(self, models, const double[:, ::1] scalars, Py_ssize_t n_leaves,
+                 Py_ssize_t beam, double beyond):
+        forest = models.forest
+        self.nodes = models.weights.kernel()
+        self.model_ptr, self.role = models.model_ptr, models.role
         self.tree_ptr, self.parent = forest.tree_ptr, forest.parent
         self.first_child, self.n_child = forest.first_child, forest.n_child
         self.node_class, self.terminal = forest.node_class, forest.terminal
-        self.scalars, self.loss, self.beyond = scalars, loss, beyond
-        self.n_leaves, self.beam, self.several = n_leaves, beam, several
+        self.scalars, self.loss, self.beyond = scalars, LOSSES[models.loss], beyond
+        self.n_leaves, self.beam, self.several = n_leaves, beam, models.several
 
     cdef inline double evidence(self, double z) noexcept nogil:
         cdef double gap
