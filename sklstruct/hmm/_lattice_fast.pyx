@@ -22,6 +22,7 @@ of K for each context that stores a candidate (MAX: for the few that are not ski
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport exp, log, INFINITY
 
+from .._log_sum cimport add_log
 from ._automaton_fast cimport Arcs, arcs_t
 
 cpdef enum:
