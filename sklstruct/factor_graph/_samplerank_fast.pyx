@@ -367,12 +367,6 @@ cdef void step(Learner learner, double score, double wanted) noexcept nogil:
             move /= sqrt(learner.moment[at])
         learner.w[at] += move
         learner.total[at] += move * learner.n_proposals
-    empty(learner)
-
-
-cdef void empty(Learner learner) noexcept nogil:
-    """Forget the difference."""
-    cdef Py_ssize_t i
     for i in range(learner.n_touched):
         learner.delta[learner.touched[i]] = 0.0
         learner.seen[learner.touched[i]] = 0
@@ -469,19 +463,6 @@ cdef Py_ssize_t visit_one_value(
     return after
 
 
-cdef void visit_variable(
-    Graphs g, Learner learner, const double[::1] cost, int proposal,
-    int32_t[::1] state, Py_ssize_t v, double* score,
-) noexcept nogil:
-    """Compare values of v as often as it has other values; go on by the model."""
-    cdef Py_ssize_t _repeat, times = size_of(g, v) - 1
-    if times and proposal == 0:
-        state[v] = <int32_t>visit_all_values(g, learner, cost, state, v, score)
-        return
-    for _repeat in range(times):
-        state[v] = <int32_t>visit_one_value(g, learner, cost, state, v, score)
-
-
 def walk(
     Graphs g, Learner learner, const double[::1] cost, const int32_t[::1] instances,
     int proposal, int32_t[::1] state, int64_t[::1] place, int32_t[::1] scan,
@@ -494,7 +475,7 @@ def walk(
     the variables of the present instance. cost: loss of each candidate. With budget 1 a
     call draws an order or visits one variable.
     """
-    cdef Py_ssize_t i, v, size, start, x, spent = 0, times, r
+    cdef Py_ssize_t i, v, size, start, x, spent = 0, times, r, _repeat
     with nogil:
         while place[0] < instances.shape[0] and spent < budget:
             i = instances[place[0]]
@@ -515,7 +496,14 @@ def walk(
                     1 + g.feature_ptr[v + 1] - g.feature_ptr[v]
                     + g.adj_ptr[v + 1] - g.adj_ptr[v]
                 ) * (1 if proposal == 0 else times)
-                visit_variable(g, learner, cost, proposal, state, v, &score[0])
+                # values of v are compared as often as it has other values
+                if times and proposal == 0:
+                    r = visit_all_values(g, learner, cost, state, v, &score[0])
+                    state[v] = <int32_t>r
+                    continue
+                for _repeat in range(times):
+                    r = visit_one_value(g, learner, cost, state, v, &score[0])
+                    state[v] = <int32_t>r
             if place[1] < size:
                 break
             place[0] += 1
