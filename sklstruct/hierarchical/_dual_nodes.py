@@ -15,13 +15,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._checks import INT32_MAX, as_ids, check_pointers
-from .._parallel import rows_per_block, single_blas_thread, stop_flag
+from .._parallel import rows_per_block, runs, single_blas_thread, stop_flag
 from ..linear import LinearClassifier
 from ..linear._calibration import BEYOND, Sigmoid, draw_fold, scale_of
 from ..linear._labels import Use
 from ..linear._quasi_newton import NodeProblems
 from ..linear._samples import Samples, single
-from ..linear._solver import BLOCK, BlockFit, runs
+from ..linear._solver import BLOCK, BlockFit
 from ..linear._targets import Targets
 from ..linear._weights import Features, NodeWeights, Piece, as_rows, lanes_of
 from ..taxonomy import Forest

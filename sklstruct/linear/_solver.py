@@ -42,6 +42,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.extmath import row_norms
 
+from .._parallel import runs
 from . import _dual_fast as kernels
 from ._quasi_newton import QuasiNewton, metric_pays
 from ._samples import Samples, costs, is_sparse
@@ -160,11 +161,11 @@ class Descent:
             kernels.LOSS_CODES[loss],
             settings.constant,
         )
-        self.W = _zeros(local.features.size + 1, M)
-        self.dual = _zeros(n, M)
-        self._room = _zeros(kernels.ROOM, M)
+        self.W = aligned_zeros(local.features.size + 1, M)
+        self.dual = aligned_zeros(n, M)
+        self._room = aligned_zeros(kernels.ROOM, M)
         width = 0 if is_sparse(node.X) else local.features.size
-        self._x = _zeros(kernels.SAMPLES, width)
+        self._x = aligned_zeros(kernels.SAMPLES, width)
         self._room[-1, :m] = 1
         self._state = np.array([seed], dtype=np.uint64)
         self._every = node.order
@@ -456,12 +457,7 @@ def explained(X: NDArray, outcome: NDArray, n_outcomes: int) -> float:
     return float(np.clip(found, 0, 1))
 
 
-def runs(first: int, last: int, step: int) -> list[tuple[int, int]]:
-    """(start, end) of the steps from first to last."""
-    return [(a, min(a + step, last)) for a in range(first, last, step)]
-
-
-def _zeros(n, M):
+def aligned_zeros(n: int, M: int) -> NDArray:
     """(n, M) floats from the start of a line of the cache."""
     base = np.zeros(n * M + 15, dtype=np.float32)
     skip = -base.ctypes.data % 64 // 4
