@@ -40,7 +40,6 @@ from ..symbols import Labels
 from ._active_set import grow
 from ._fit import (
     Fit,
-    backoff_numbers,
     bind,
     check_numbers,
     fitted_numbers,
@@ -449,7 +448,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 self, samples, n_symbols, counted.labels.n_classes, parallel, report
             )
         fit, result = grown.fit, grown.result
-        pairs, log_prob, log_backoff = backoff_numbers(fit.problem, result.w)
+        pairs, log_prob, log_backoff = fitted_numbers(fit.problem, result.w)[:3]
         keep = result.w != 0.0
         keep[: pairs.n_classes] = True
         smaller, kept = pairs.select(keep)
