@@ -532,7 +532,6 @@ def set_result(
     model.n_parameters_ = int(np.count_nonzero(result.w))
     model.gap_ = gap
     warn_of_end(
-        result, fit.solver, model.n_iter_, gap, fit.problem.total_weight,
-        float(model.lam),
+        model, result, fit.solver, fit.problem.total_weight,
         "Rounding hides any further descent. Increase tol, or lam",
     )  # fmt: skip

@@ -373,7 +373,7 @@ class JointLogLinear(
         self.n_iter_ = len(result.history) - 1
         at_start = result.objective == result.history[0]
         warn_of_end(
-            result, solver, self.n_iter_, self.gap_, total, float(self.lam),
+            self, result, solver, total,
             f"{'These are the weights of the start. ' if at_start else ''}The scores "
             "are in single precision, which shows no way to a lower objective; use "
             "a larger lam, or sample weights of more equal size",
