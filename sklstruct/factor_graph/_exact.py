@@ -323,9 +323,6 @@ class ExactPredictor(GraphPredictor):
             return np.zeros((k, k))
         return self.coef_[start[0] : start[0] + k * k].reshape(k, k)
 
-    def _predict_sequences(self, X: list) -> list[list]:
-        return self.predict(X)
-
     def __getstate__(self) -> dict:
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_reader"}

@@ -12,7 +12,6 @@ import numpy as np
 
 from .._checks import INT32_MAX
 from ._graph import FactorGraph, ForestOrder, adjacency, forest
-from ._rows import concatenate
 
 
 def check_graphs(graphs: list) -> list[FactorGraph]:
@@ -181,7 +180,13 @@ class Packed:
             return np.concatenate([np.empty(0, dtype=dtype), *parts], dtype=dtype)
 
         def rows(parts: list) -> tuple:
-            return concatenate(parts, 0)[:3]
+            shift = starts([part.value.size for part in parts]).tolist()
+            ptr = [part.ptr[1:] + s for part, s in zip(parts, shift)]
+            return (
+                joined([np.zeros(1, dtype=np.int64), *ptr], np.int64),
+                joined([part.column for part in parts], np.int32),
+                joined([part.value for part in parts], np.float64),
+            )
 
         self.layout = layout
         self.var_ptr = starts([g.n_variables for g in graphs])
