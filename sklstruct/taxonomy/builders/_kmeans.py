@@ -172,11 +172,7 @@ def two_directions(
 
 
 def two_means(
-    points: NDArray,
-    n_init: int,
-    rng: RandomState,
-    balanced: bool = False,
-    max_iter: int = 100,
+    points: NDArray, n_init: int, rng: RandomState, balanced: bool, max_iter: int
 ) -> NDArray:
     """Boolean side per point, the best of `n_init` runs of Lloyd's algorithm."""
     points = points - points.mean(axis=0)
