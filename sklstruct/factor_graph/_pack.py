@@ -242,10 +242,6 @@ class Packed:
     def n_instances(self) -> int:
         return self.var_ptr.size - 1
 
-    @property
-    def n_variables(self) -> int:
-        return int(self.var_ptr[-1])
-
     def _kinds(
         self, graphs: Sequence[FactorGraph]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
