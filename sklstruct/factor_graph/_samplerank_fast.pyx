@@ -391,8 +391,8 @@ cdef Py_ssize_t visit_all_values(
     more: the pair that breaks the ranking most, of all pairs with the best value.
     """
     cdef Py_ssize_t first = g.cand_ptr[v], k = size_of(g, v), a
-    cdef Py_ssize_t best = -1, rival = -1, now = state[v], highest = now
-    cdef double x, top = -INFINITY, rival_score = -INFINITY, total, u, t
+    cdef Py_ssize_t best = -1, rival = -1, now
+    cdef double x, top = -INFINITY, rival_score = -INFINITY
     local_scores(g, &learner.w[0], state, v, score)
     for a in range(k):
         if score[a] == -INFINITY:
@@ -403,7 +403,7 @@ cdef Py_ssize_t visit_all_values(
         ):
             best = a
         if score[a] > top:
-            highest, top = a, score[a]
+            top = score[a]
     for a in range(k):
         if cost[first + a] > cost[first + best]:
             x = score[a] + learner.margin * (cost[first + a] - cost[first + best])
@@ -411,20 +411,7 @@ cdef Py_ssize_t visit_all_values(
                 rival, rival_score = a, x
     learner.n_proposals += k - 1
     # the next value is drawn by the scores from before the update
-    t = learner.temperature
-    if t > 0.0:
-        total = 0.0
-        for a in range(k):
-            total += exp((score[a] - top) / t)
-        u = draw(&learner.seed) * total
-        for a in range(k):
-            x = exp((score[a] - top) / t)
-            if u < x:
-                now = a
-                break
-            u -= x
-    elif score[now] < top:
-        now = highest
+    now = pick(score, k, top, learner.temperature, state[v], &learner.seed)
     if rival >= 0:
         x = cost[first + rival] - cost[first + best]
         if violates(learner, score[best] - score[rival], x):
