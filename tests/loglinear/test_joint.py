@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -286,11 +287,14 @@ def test_sums_over_many_samples_keep_their_digits():
     # A tree of a root and a child, at which all rows end.
     n, n_outcomes = 400_000, 3
     first = np.array([0, 0, n])
-    tree = SampleTree(
-        np.array([1, 2, 2], dtype=np.int32), first, np.arange(n, dtype=np.int32),
-        np.array([0, 3, 6], dtype=np.int32), np.array([0, 1, 2] * 2, dtype=np.int32),
-        np.ones(2), n_outcomes,
-    )  # fmt: skip
+    problem = SimpleNamespace(
+        tree=SimpleNamespace(child_ptr=np.array([1, 2, 2], dtype=np.int32)),
+        pair_ptr=np.array([0, 3, 6], dtype=np.int32),
+        pairs=SimpleNamespace(target=np.array([0, 1, 2] * 2, dtype=np.int32)),
+        beta_by_depth=np.ones(2),
+        n_classes=n_outcomes,
+    )
+    tree = SampleTree(problem, first, np.arange(n, dtype=np.int32))
     random = np.random.RandomState(0)
     row = random.normal(size=n_outcomes).astype(np.float32)
     weight = random.randint(1, 4, size=(n, 2)).astype(float)
