@@ -287,17 +287,6 @@ class NodeWeights(CheckedState):
         """Lanes of the widest node."""
         return int(np.diff(self.lane_ptr).max(initial=1))
 
-    @property
-    def nbytes(self) -> int:
-        return sum(
-            a.nbytes
-            for a in (self.words, self.rank, self.intercept, self.cell, self.start)
-        )
-
-    def kernel(self) -> kernels.NodeWeightsView:
-        """The arrays as the kernels read them."""
-        return kernels.NodeWeightsView(self)
-
     def piece(self, v: int) -> Piece:
         """The weights of node v, of all lanes."""
         features = Features.of_words(self.words[v])
