@@ -108,7 +108,7 @@ class ExactPredictor(GraphPredictor):
 
         packed, found = self._over_blocks(graphs, marginals, allowed)
         shares = unpacked(np.concatenate(found), packed.cand_ptr)
-        return [shares[a:b] for a, b in zip(packed.var_ptr[:-1], packed.var_ptr[1:])]
+        return unpacked(shares, packed.var_ptr)
 
     def target_log_proba(self, X: Sequence, y: Sequence[Sequence[Any]]) -> np.ndarray:
         r"""The logarithm of :math:`p(y \mid x)` of the whole state of each instance.

@@ -34,19 +34,14 @@ class BlockInference:
     """The potentials of a block with given weights, and inference with them."""
 
     def __init__(
-        self,
-        block: Block,
-        packed: Packed,
-        kernel: Graphs,
-        coef: np.ndarray,
-        graphs: Sequence[FactorGraph],
+        self, block: Block, kernel: Graphs, coef: np.ndarray, graphs: list[FactorGraph]
     ) -> None:
         self.block = block
         self.graphs = graphs[block.first : block.last]
         self.unary = np.empty(int(block.cand_ptr[-1]))
         self.pair = np.empty(int(block.table_ptr[-1]))
         nothing = np.empty(0)
-        cost = max(packed.cost[block.first : block.last].sum(), 1)
+        cost = max(block.cost, 1)
         v0 = block.variables.start
         n = block.n_variables
         for a, b in runs(0, n, max(1, n * BUDGET // cost)):
@@ -299,15 +294,13 @@ def over_blocks(
     function: Callable[[BlockInference], Any],
     packed: Packed,
     coef: np.ndarray,
-    graphs: Sequence[FactorGraph],
+    graphs: list[FactorGraph],
     parallel: Callable[..., list],
 ) -> list:
     """function of each block of instances, in order."""
     kernel = Graphs(packed)
 
     def work(block: tuple[int, int]) -> Any:
-        return function(
-            BlockInference(Block(packed, *block), packed, kernel, coef, graphs)
-        )
+        return function(BlockInference(Block(packed, *block), kernel, coef, graphs))
 
     return parallel(work, packed.blocks(BUDGET))

@@ -238,10 +238,6 @@ class Packed:
         self.table = self._tables(lists)
         self.cost = self._costs()
 
-    @property
-    def n_instances(self) -> int:
-        return self.var_ptr.size - 1
-
     def _kinds(
         self, graphs: Sequence[FactorGraph]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -314,7 +310,7 @@ class Packed:
         """Ranges of consecutive instances that cost about `budget` each."""
         group = np.cumsum(self.cost) // budget
         cut = np.flatnonzero(np.diff(group)) + 1
-        ends = [0, *cut.tolist(), self.n_instances]
+        ends = [0, *cut.tolist(), self.var_ptr.size - 1]
         return list(itertools.pairwise(ends))
 
 
@@ -330,6 +326,7 @@ class Block:
         v0, v1 = (int(packed.var_ptr[i]) for i in (first, last))
         e0, e1 = (int(packed.edge_ptr[i]) for i in (first, last))
         self.first, self.last = first, last
+        self.cost = packed.cost[first:last].sum()
         self.variables, self.edges = slice(v0, v1), slice(e0, e1)
         self.var_ptr = packed.var_ptr[first : last + 1] - v0
         self.edge_ptr = packed.edge_ptr[first : last + 1] - e0
@@ -382,6 +379,6 @@ class Block:
         return self.var_ptr[-1]
 
 
-def unpacked(values: np.ndarray, ptr: np.ndarray) -> list[np.ndarray]:
+def unpacked(values: Any, ptr: np.ndarray) -> list:
     """The parts between consecutive positions of ptr."""
     return [values[a:b] for a, b in zip(ptr[:-1].tolist(), ptr[1:].tolist())]
