@@ -393,7 +393,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             fit.store = fit.store_at(Checkpoint.of(self.checkpoint))
             result = fit.done()
             if result is None:
-                result = self._solve(fit, self._carried(counted), report)
+                carried, nearer = self._carried(counted), None
+                if carried is not None:
+                    nearer = partial(carried.moved, positive=fit.problem.positive)
+                result = fit.solve(fit.start(nearer), report)
             gap = fit.gap(result.w)
             fitted = fitted_numbers(fit.problem, result.w)
         set_result(self, fit, result, gap)
@@ -406,12 +409,6 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         problem = bind(self, pairs, np.asarray(count, dtype=np.float64), parallel)
         problem.begin_at(offset)
         return problem
-
-    def _solve(self, fit, carried, report):
-        if carried is None:
-            return fit.solve(fit.start(), report)
-        w = fit.start(partial(carried.moved, positive=fit.problem.positive))
-        return fit.solve(w, report)
 
     def _carried(self, counted: Counted) -> Carried | None:
         """The weights of the batches before, if this fit continues from them."""
