@@ -59,20 +59,16 @@ def _ranked(y_true, y_score, k, sample_weight):
         )
     k = check_top_k(k, Y.shape[1])
     weight = check_weights(sample_weight, Y)
-    return Y, _best(score, k), weight / weight.sum()
-
-
-def _best(score, k):
-    """The k labels of largest scores of each sample, -1 where fewer are stored."""
-    if not sp.issparse(score):
-        return np.argsort(-score, axis=1, kind="stable")[:, :k]
-    best = np.full((score.shape[0], k), -1)
-    row = np.repeat(np.arange(score.shape[0]), np.diff(score.indptr))
-    order = np.lexsort((score.indices, -score.data, row))
-    rank = np.arange(row.size) - score.indptr[row]
-    kept = rank < k
-    best[row[kept], rank[kept]] = score.indices[order][kept]
-    return best
+    best = np.full((Y.shape[0], k), -1)
+    if sp.issparse(score):
+        row = np.repeat(np.arange(Y.shape[0]), np.diff(score.indptr))
+        order = np.lexsort((score.indices, -score.data, row))
+        rank = np.arange(row.size) - score.indptr[row]
+        kept = rank < k
+        best[row[kept], rank[kept]] = score.indices[order][kept]
+    else:
+        best = np.argsort(-score, axis=1, kind="stable")[:, :k]
+    return Y, best, weight / weight.sum()
 
 
 def _gains(Y, best) -> NDArray:
@@ -292,7 +288,11 @@ def propensity_scored_precision_at_k(
             f"propensity must be {Y.shape[1]} numbers in (0, 1]; see label_propensities"
         )
     gain = (_gains(Y, best) / p[best]).sum(axis=1)
-    rare = _best(Y.multiply(1 / p).tocsr(), best.shape[1])
-    ideal = np.where(rare >= 0, 1 / p[rare], 0.0).sum(axis=1)
+    value = 1 / p[Y.indices]
+    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    order = np.lexsort((-value, row))
+    rank = np.arange(row.size) - Y.indptr[row]
+    first = rank < best.shape[1]
+    ideal = np.bincount(row[first], value[order][first], minlength=Y.shape[0])
     total = float(share @ ideal)
     return float(share @ gain) / total if total > 0 else 0.0
