@@ -44,11 +44,13 @@ def run(case):
     start = time.process_time()
     for part in np.array_split(np.arange(n), case["batches"]):
         model.partial_fit(X[part], y[part], classes=np.arange(n_classes))
+    weights = model.nodes_.weights
+    stored = weights.words, weights.rank, weights.intercept, weights.cell, weights.start
     return {
         "fit": time.process_time() - start,
         "accuracy": model.score(X[n:], y[n:]),
         "log_loss": -model.target_log_proba(X[n:], y[n:]).mean(),
-        "weights_mb": model.nodes_.weights.nbytes / 1e6,
+        "weights_mb": sum(a.nbytes for a in stored) / 1e6,
     }
 
 

@@ -1,5 +1,27 @@
 # Sums of probabilities that are given by their logarithms.
-from libc.math cimport INFINITY, exp, log
+from libc.math cimport INFINITY, exp, log, log1p
+
+
+cdef inline double add_log(double a, double b) noexcept nogil:
+    """The logarithm of exp(a) + exp(b)."""
+    if a < b:
+        a, b = b, a
+    if b == -INFINITY:
+        return a
+    return a + log1p(exp(b - a))
+
+
+cdef inline double log_total(const double *a, Py_ssize_t n) noexcept nogil:
+    """The logarithm of the sum of exp(a); -inf if all are, NaN if one is."""
+    cdef Py_ssize_t k
+    cdef double top = -INFINITY, total = 0.0
+    for k in range(n):
+        top = a[k] if a[k] > top else top
+    if top == -INFINITY:
+        return top
+    for k in range(n):
+        total += exp(a[k] - top)
+    return top + log(total)
 
 
 cdef inline double log_sum(
@@ -21,11 +43,6 @@ cdef inline double log_sum(
 cdef inline void log_softmax(double *score, Py_ssize_t n) noexcept nogil:
     """score -= the logarithm of the sum of its exponentials; -inf is a weight of 0."""
     cdef Py_ssize_t k
-    cdef double top = -INFINITY, total = 0.0
+    cdef double total = log_total(score, n)
     for k in range(n):
-        top = max(top, score[k])
-    for k in range(n):
-        total += exp(score[k] - top)
-    top += log(total)
-    for k in range(n):
-        score[k] -= top
+        score[k] -= total

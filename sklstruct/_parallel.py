@@ -42,9 +42,14 @@ def rows_per_block(width: int) -> int:
     return max(1, BLOCK_BYTES // (8 * width))
 
 
+def runs(first: int, last: int, step: int) -> list[tuple[int, int]]:
+    """(start, end) of the steps from first to last."""
+    return [(a, min(a + step, last)) for a in range(first, last, step)]
+
+
 def row_blocks(n_rows: int, step: int) -> list[slice]:
     """Slices of at most `step` rows that cover n_rows rows in order."""
-    return [slice(a, min(a + step, n_rows)) for a in range(0, n_rows, step)]
+    return [slice(*run) for run in runs(0, n_rows, step)]
 
 
 def serial_map(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:

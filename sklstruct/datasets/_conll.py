@@ -221,11 +221,9 @@ def write_conll(
 
 def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
     """The names of the columns."""
-    if isinstance(columns, str):
-        if columns == "conllu":
-            return _CONLLU
-        raise ValueError(f'columns must be "conllu" or names, got {columns!r}')
-    if not isinstance(columns, Iterable):
+    if isinstance(columns, str) and columns == "conllu":
+        return _CONLLU
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
         raise ValueError(f'columns must be "conllu" or names, got {columns!r}')
     names = tuple(columns)
     wrong = [name for name in names if not isinstance(name, str) or name in _OTHERS]

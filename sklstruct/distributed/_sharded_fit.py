@@ -23,8 +23,8 @@ from ..loglinear import PENALTIES, StructuredLogLinearLM
 from ..loglinear._estimator import reporting, set_result
 from ..loglinear._fit import (
     Fit,
-    backoff_numbers,
     bind,
+    fitted_numbers,
     given_solver,
     penalty_of,
     solver_of,
@@ -134,7 +134,7 @@ class LogLinearFit(ShardedFit):
             fit = Fit(estimator, problem)
             fit.store = keep(fit.identity)
             result = fit.solve(fit.start(), report)
-            _, log_prob, log_backoff = backoff_numbers(problem, result.w)
+            _, log_prob, log_backoff = fitted_numbers(problem, result.w)[:3]
         set_result(estimator, fit, result)
         return counted.pairs, log_prob, log_backoff
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class ConditionalLikelihood:
     def __init__(
         self,
         packed: Packed,
-        graphs: Sequence[FactorGraph],
+        graphs: list[FactorGraph],
         truth: np.ndarray,
         weight: np.ndarray,
         min_count: tuple[int, int],
@@ -128,7 +128,7 @@ class ConditionalLikelihood:
         coef[self.free] = w
 
         def work(block: Block) -> tuple[float, np.ndarray, np.ndarray]:
-            infer = BlockInference(block, self.packed, self.kernel, coef, self.graphs)
+            infer = BlockInference(block, self.kernel, coef, self.graphs)
             weight = self.weight[block.first : block.last]
             log_z, unary, pair = infer.sums(weight)
             if self.allowed is None:

@@ -28,7 +28,6 @@ from ._graph import FactorGraph
 from ._inference import refuse_loops
 from ._pack import Packed, WeightLayout, check_graphs
 from ._predictor import ATTRIBUTES, as_instances, as_label_rows, encode
-from ._rows import concatenate
 
 
 @shared_docs(attributes=ATTRIBUTES)
@@ -260,12 +259,11 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
                     Packed(graphs, layout), graphs, truth, weight, least, parallel
                 )
             else:
-                rows, truth, columns, values = self._learn_sequences(X, y, True)
-                lengths = np.array([row.n_rows for row in rows])
+                lengths, every, truth, columns, values = self._learn_sequences(
+                    X, y, True
+                )
                 ptr = np.cumsum([0, *lengths], dtype=np.int64)
-                width = len(columns)
-                layout = WeightLayout(width, 0, values, ["next"], [1], [0])
-                every = concatenate(rows, width)
+                layout = WeightLayout(every.width, 0, values, ["next"], [1], [0])
                 loss = ChainLikelihood(
                     ptr, every, truth, len(values), weight, least, parallel
                 )

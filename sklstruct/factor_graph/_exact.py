@@ -108,7 +108,7 @@ class ExactPredictor(GraphPredictor):
 
         packed, found = self._over_blocks(graphs, marginals, allowed)
         shares = unpacked(np.concatenate(found), packed.cand_ptr)
-        return [shares[a:b] for a, b in zip(packed.var_ptr[:-1], packed.var_ptr[1:])]
+        return unpacked(shares, packed.var_ptr)
 
     def target_log_proba(self, X: Sequence, y: Sequence[Sequence[Any]]) -> np.ndarray:
         r"""The logarithm of :math:`p(y \mid x)` of the whole state of each instance.
@@ -322,9 +322,6 @@ class ExactPredictor(GraphPredictor):
         if not start.size:  # all training sequences had one item
             return np.zeros((k, k))
         return self.coef_[start[0] : start[0] + k * k].reshape(k, k)
-
-    def _predict_sequences(self, X: list) -> list[list]:
-        return self.predict(X)
 
     def __getstate__(self) -> dict:
         state = super().__getstate__()

@@ -10,7 +10,7 @@
 Nothing is checked here.
 """
 
-from libc.math cimport INFINITY, exp
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, uint8_t, uint64_t
 
 from ._inference_fast cimport Potentials, other_end
@@ -156,30 +156,6 @@ cdef double local_scores(
         if score[a] > best:
             best = score[a]
     return best
-
-
-cdef inline Py_ssize_t pick(
-    const double* score, Py_ssize_t n, double top, double t, Py_ssize_t now,
-    uint64_t* seed,
-) noexcept nogil:
-    """One of n scores, whose largest is top, drawn at temperature t."""
-    cdef Py_ssize_t a
-    cdef double total = 0.0, u
-    if t <= 0.0:
-        # the present value wins ties, so that coordinate ascent ends
-        if score[now] >= top:
-            return now
-        for a in range(n):
-            if score[a] == top:
-                return a
-    for a in range(n):
-        total += exp((score[a] - top) / t)
-    u = draw(seed) * total
-    for a in range(n):
-        u -= exp((score[a] - top) / t)
-        if u < 0.0:
-            return a
-    return now  # rounding used up all the mass
 
 
 cdef bint visit(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from .._parallel import row_blocks, runs
 from ._gibbs_fast import gibbs
 from ._graph import FactorGraph
 from ._inference_fast import Potentials, max_product, sum_product
@@ -33,25 +34,21 @@ class BlockInference:
     """The potentials of a block with given weights, and inference with them."""
 
     def __init__(
-        self,
-        block: Block,
-        packed: Packed,
-        kernel: Graphs,
-        coef: np.ndarray,
-        graphs: Sequence[FactorGraph],
+        self, block: Block, kernel: Graphs, coef: np.ndarray, graphs: list[FactorGraph]
     ) -> None:
         self.block = block
         self.graphs = graphs[block.first : block.last]
         self.unary = np.empty(int(block.cand_ptr[-1]))
         self.pair = np.empty(int(block.table_ptr[-1]))
         nothing = np.empty(0)
-        cost = max(packed.cost[block.first : block.last].sum(), 1)
+        cost = max(block.cost, 1)
         v0 = block.variables.start
-        for a, b in _slices(0, block.n_variables, block.n_variables * BUDGET // cost):
+        n = block.n_variables
+        for a, b in runs(0, n, max(1, n * BUDGET // cost)):
             out = self.unary[block.cand_ptr[a] : block.cand_ptr[b]]
             potentials(kernel, coef, v0 + a, v0 + b, 0, 0, out, nothing)
         for start, end in block.table_runs():
-            for a, b in _slices(start, end, block.edge_u.size * BUDGET // cost):
+            for a, b in runs(start, end, max(1, block.edge_u.size * BUDGET // cost)):
                 out = self.pair[block.table_ptr[a] : block.table_ptr[b]]
                 e = int(block.table_edge[a])
                 potentials(kernel, coef, 0, 0, e, e + b - a, nothing, out)
@@ -139,9 +136,10 @@ class BlockInference:
         steps = np.arange(_ANNEAL_SWEEPS) / (_ANNEAL_SWEEPS - 1)
         cooling = _WARM * (_COLD / _WARM) ** steps
         temperature = cooling[:, None] * self._scale()
+        parts = row_blocks(_ANNEAL_SWEEPS, self.sweeps_per_call())
         for _ in range(_RESTARTS):
             walk.keep_best()
-            walk.sweep(self._slices_of(temperature), LARGEST_PAIR)
+            walk.sweep((temperature[part] for part in parts), LARGEST_PAIR)
             walk.go_to_best()
             walk.icm(LARGEST_PAIR)
         return walk.state
@@ -161,11 +159,6 @@ class BlockInference:
             width = np.where(np.isfinite(low), top - low, 0.0)
             spread += _means(width[block.table], block.edge_ptr)
         return spread
-
-    def _slices_of(self, temperature: np.ndarray) -> Iterator[np.ndarray]:
-        """Parts of (n_sweeps, n_instances) for one kernel call each."""
-        for a, b in _slices(0, len(temperature), self.sweeps_per_call()):
-            yield np.ascontiguousarray(temperature[a:b])
 
     def sweeps_per_call(self) -> int:
         """Sweeps that one kernel call makes."""
@@ -238,7 +231,7 @@ class Walk:
         self.sweep(
             (
                 np.full((b - a, self.score.size), temperature)
-                for a, b in _slices(0, n_sweeps, step)
+                for a, b in runs(0, n_sweeps, step)
             ),
             LARGEST_PAIR,
         )
@@ -261,13 +254,6 @@ def put_starts(
     for graph, a, b in zip(graphs, var_ptr[:-1], var_ptr[1:]):
         if graph.start is not None:
             state[a:b] = graph.start
-
-
-def _slices(start: int, end: int, step: Any) -> Iterator[tuple[int, int]]:
-    """Ranges of at most `step`, and at least 1, from start to end."""
-    step = max(1, int(step))
-    for a in range(start, end, step):
-        yield a, min(a + step, end)
 
 
 def _means(values: np.ndarray, ptr: np.ndarray) -> np.ndarray:
@@ -308,15 +294,13 @@ def over_blocks(
     function: Callable[[BlockInference], Any],
     packed: Packed,
     coef: np.ndarray,
-    graphs: Sequence[FactorGraph],
+    graphs: list[FactorGraph],
     parallel: Callable[..., list],
 ) -> list:
     """function of each block of instances, in order."""
     kernel = Graphs(packed)
 
     def work(block: tuple[int, int]) -> Any:
-        return function(
-            BlockInference(Block(packed, *block), packed, kernel, coef, graphs)
-        )
+        return function(BlockInference(Block(packed, *block), kernel, coef, graphs))
 
     return parallel(work, packed.blocks(BUDGET))

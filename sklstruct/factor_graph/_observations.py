@@ -30,28 +30,32 @@ class Names:
         return dict(zip(names, range(len(names)))), new
 
 
-def learn_columns(X: Sequence) -> tuple[list[FeatureRows], dict[str, int]]:
-    """Rows of each sequence, and the column of each name; names are sorted."""
+def learn_columns(X: Sequence) -> tuple[np.ndarray, FeatureRows, dict[str, int]]:
+    """Lengths of the sequences, rows of all items, the column of each name, sorted."""
     names = Names()
     lengths, entries = read_sequences(X, names.reader)
     columns, new = names.finish()
-    return split(lengths, entries, new), columns
+    return lengths, rows_of_entries(*entries, new), columns
 
 
-def find_columns(X: Sequence, columns: dict[str, int]) -> list[FeatureRows]:
-    """Rows of each sequence; names that are not among the columns are left out."""
+def find_columns(
+    X: Sequence, columns: dict[str, int]
+) -> tuple[np.ndarray, FeatureRows]:
+    """As `learn_columns`; names that are not among the columns are left out."""
     lengths, entries = read_sequences(X, FeatureReader(columns, False))
-    return split(lengths, entries, np.arange(len(columns)))
+    return lengths, rows_of_entries(*entries, np.arange(len(columns)))
 
 
 def chains(
-    rows: list[FeatureRows], values: Sequence, joined: bool = True
+    lengths: np.ndarray, every: FeatureRows, values: Sequence, joined: bool = True
 ) -> list[FactorGraph]:
     """A chain of each sequence, its variables with all the values.
 
     joined: False leaves out the edges.
     """
     values = tuple(values)
+    ends = np.cumsum([0, *lengths]).tolist()
+    rows = [take(every, a, b) for a, b in pairwise(ends)]
     shapes: dict[int, FactorGraph] = {}  # by length: one is checked for all
     for row in rows:
         if row.n_rows not in shapes:
@@ -123,23 +127,8 @@ def as_items(owner: int | str, sequence: Any) -> list:
         ) from exc
 
 
-def split(
-    lengths: np.ndarray,
-    entries: tuple[np.ndarray, np.ndarray, np.ndarray],
-    new: np.ndarray,
-) -> list[FeatureRows]:
-    """The rows of each sequence: entries sorted and summed, unknown ones left out."""
-    every = rows_of_entries(*entries, new, len(new))
-    ends = np.concatenate([[0], np.cumsum(lengths)]).tolist()
-    return [take(every, a, b) for a, b in pairwise(ends)]
-
-
 def rows_of_entries(
-    per_row: np.ndarray,
-    column: np.ndarray,
-    value: np.ndarray,
-    new: np.ndarray,
-    width: int,
+    per_row: np.ndarray, column: np.ndarray, value: np.ndarray, new: np.ndarray
 ) -> FeatureRows:
     """Rows of entries: sorted and summed, those of column -1 left out.
 
@@ -153,7 +142,7 @@ def rows_of_entries(
     index = np.int32 if column.size < 2**31 else np.int64
     matrix = sp.csr_array(
         (value, new.astype(index)[column], ends.astype(index)),
-        shape=(per_row.size, width),
+        shape=(per_row.size, len(new)),
     )
     matrix.sum_duplicates()
     return FeatureRows.of(matrix)

@@ -12,7 +12,6 @@ import numpy as np
 
 from .._checks import INT32_MAX
 from ._graph import FactorGraph, ForestOrder, adjacency, forest
-from ._rows import concatenate
 
 
 def check_graphs(graphs: list) -> list[FactorGraph]:
@@ -181,7 +180,13 @@ class Packed:
             return np.concatenate([np.empty(0, dtype=dtype), *parts], dtype=dtype)
 
         def rows(parts: list) -> tuple:
-            return concatenate(parts, 0)[:3]
+            shift = starts([part.value.size for part in parts]).tolist()
+            ptr = [part.ptr[1:] + s for part, s in zip(parts, shift)]
+            return (
+                joined([np.zeros(1, dtype=np.int64), *ptr], np.int64),
+                joined([part.column for part in parts], np.int32),
+                joined([part.value for part in parts], np.float64),
+            )
 
         self.layout = layout
         self.var_ptr = starts([g.n_variables for g in graphs])
@@ -232,14 +237,6 @@ class Packed:
         )
         self.table = self._tables(lists)
         self.cost = self._costs()
-
-    @property
-    def n_instances(self) -> int:
-        return self.var_ptr.size - 1
-
-    @property
-    def n_variables(self) -> int:
-        return int(self.var_ptr[-1])
 
     def _kinds(
         self, graphs: Sequence[FactorGraph]
@@ -313,7 +310,7 @@ class Packed:
         """Ranges of consecutive instances that cost about `budget` each."""
         group = np.cumsum(self.cost) // budget
         cut = np.flatnonzero(np.diff(group)) + 1
-        ends = [0, *cut.tolist(), self.n_instances]
+        ends = [0, *cut.tolist(), self.var_ptr.size - 1]
         return list(itertools.pairwise(ends))
 
 
@@ -329,6 +326,7 @@ class Block:
         v0, v1 = (int(packed.var_ptr[i]) for i in (first, last))
         e0, e1 = (int(packed.edge_ptr[i]) for i in (first, last))
         self.first, self.last = first, last
+        self.cost = packed.cost[first:last].sum()
         self.variables, self.edges = slice(v0, v1), slice(e0, e1)
         self.var_ptr = packed.var_ptr[first : last + 1] - v0
         self.edge_ptr = packed.edge_ptr[first : last + 1] - e0
@@ -381,6 +379,6 @@ class Block:
         return self.var_ptr[-1]
 
 
-def unpacked(values: np.ndarray, ptr: np.ndarray) -> list[np.ndarray]:
+def unpacked(values: Any, ptr: np.ndarray) -> list:
     """The parts between consecutive positions of ptr."""
     return [values[a:b] for a, b in zip(ptr[:-1].tolist(), ptr[1:].tolist())]

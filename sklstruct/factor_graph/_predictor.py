@@ -80,18 +80,18 @@ class GraphPredictor(BaseEstimator):
         if isinstance(X[0], FactorGraph):
             graphs = check_graphs(X)
             return graphs, encode(graphs, y), None
-        rows, path, columns, values = self._learn_sequences(X, y, False)
-        return chains(rows, values), path, columns
+        lengths, rows, path, columns, values = self._learn_sequences(X, y, False)
+        return chains(lengths, rows, values), path, columns
 
     def _learn_sequences(
         self, X: list, y: Any, unknown: bool
-    ) -> tuple[list[FeatureRows], np.ndarray, dict[str, int], list]:
-        """Rows of each sequence, positions of all labels, columns and labels.
+    ) -> tuple[np.ndarray, FeatureRows, np.ndarray, dict[str, int], list]:
+        """Lengths, rows of all items, positions of all labels, columns and labels.
 
         unknown: a label that is missing gets -1, and so does -1 among integers.
         """
-        rows, columns = learn_columns(X)
-        labels = check_labels(y, [row.n_rows for row in rows], unknown)
+        lengths, rows, columns = learn_columns(X)
+        labels = check_labels(y, lengths.tolist(), unknown)
         distinct = {label for row in labels for label in row}
         distinct.discard(None)
         if unknown and all(isinstance(v, int) for v in distinct):
@@ -105,7 +105,7 @@ class GraphPredictor(BaseEstimator):
             )
         code = {label: a for a, label in enumerate(values)}
         path = np.array([code.get(v, -1) for row in labels for v in row], np.int32)
-        return rows, path, columns, values
+        return lengths, rows, path, columns, values
 
     def _graphs(self, X: Any) -> list[FactorGraph]:
         """Instances of prediction."""
@@ -116,7 +116,10 @@ class GraphPredictor(BaseEstimator):
         if not fits:  # the kernels read without a look at sizes
             raise ValueError("coef_ does not have the size that fit gave it")
         if self._columns is not None:
-            return self._chains(find_columns(X, self._columns))
+            # edges have no weights if all training sequences had one item
+            joined = bool(self._layout.edge_types)
+            rows = find_columns(X, self._columns)
+            return chains(*rows, self.classes_.tolist(), joined)
         graphs = check_graphs(X)
         self._layout.check(graphs)
         return graphs
@@ -134,11 +137,6 @@ class GraphPredictor(BaseEstimator):
                 "whose columns of features have no names"
             )
         return X
-
-    def _chains(self, rows: list[FeatureRows]) -> list[FactorGraph]:
-        # edges have no weights if all training sequences had one item
-        joined = bool(self._layout.edge_types)
-        return chains(rows, self.classes_.tolist(), joined)
 
     # --------------------------------------------------------------------- weights
 
@@ -261,12 +259,10 @@ class GraphPredictor(BaseEstimator):
             edges are not those of `fit`.
         """
         X = self._instances(X)
+        found = self._predict_graphs(self._graphs(X))
         if self._columns is None:
-            return LabelLists(self._predict_graphs(self._graphs(X)))
-        return LabelLists(self._predict_sequences(X))
-
-    def _predict_sequences(self, X: list) -> list[list]:
-        return [row.tolist() for row in self._predict_graphs(self._graphs(X))]
+            return LabelLists(found)
+        return LabelLists(row.tolist() for row in found)
 
     def joint_score(self, X: Sequence, y: Sequence[Sequence[Any]]) -> np.ndarray:
         """The score :math:`w^\\top \\varphi(x, y)` of a state of each instance.
@@ -327,7 +323,7 @@ class GraphPredictor(BaseEstimator):
             right = np.append(0, np.cumsum(np.concatenate(found) == truth))
             share = share_right(np.diff(right[start]), np.diff(start), weight)
         else:
-            rows = self._predict_sequences(X)
+            rows = self.predict(X)
             labels = check_labels(y, list(map(len, rows)))
             equal = (sum(a == b for a, b in zip(*pair)) for pair in zip(rows, labels))
             share = share_right(equal, map(len, rows), weight)

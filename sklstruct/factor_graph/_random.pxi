@@ -2,6 +2,7 @@
 #
 # Steele, Lea, Flood (2014), "Fast splittable pseudorandom number generators". Every
 # instance has its own word, so results depend neither on the batch nor on the threads.
+from libc.math cimport exp
 from libc.stdint cimport uint64_t
 
 
@@ -18,3 +19,27 @@ cdef inline double draw(uint64_t* state) noexcept nogil:
 cdef inline Py_ssize_t draw_below(uint64_t* state, Py_ssize_t n) noexcept nogil:
     """One of 0 ... n - 1; n below 2**31, so that the bias is below 2**-22."""
     return <Py_ssize_t>(draw(state) * <double>n)
+
+
+cdef inline Py_ssize_t pick(
+    const double* score, Py_ssize_t n, double top, double t, Py_ssize_t now,
+    uint64_t* seed,
+) noexcept nogil:
+    """One of n scores, whose largest is top, drawn at temperature t."""
+    cdef Py_ssize_t a
+    cdef double total = 0.0, u
+    if t <= 0.0:
+        # the present value wins ties, so that coordinate ascent ends
+        if score[now] >= top:
+            return now
+        for a in range(n):
+            if score[a] == top:
+                return a
+    for a in range(n):
+        total += exp((score[a] - top) / t)
+    u = draw(seed) * total
+    for a in range(n):
+        u -= exp((score[a] - top) / t)
+        if u < 0.0:
+            return a
+    return now  # rounding used up all the mass

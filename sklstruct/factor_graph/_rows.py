@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,23 +138,6 @@ def as_stacked_rows(
     elif blocks:
         stacked = np.concatenate(blocks)
     return as_rows(stacked, int(sizes.sum()), name, row)
-
-
-def concatenate(parts: Sequence[FeatureRows], width: int) -> FeatureRows:
-    """Rows below each other."""
-    if not parts:
-        return empty_rows(0, width)
-    sizes = np.array([part.value.size for part in parts])
-    shift = np.concatenate([[0], np.cumsum(sizes)])
-    return FeatureRows(
-        np.concatenate(
-            [np.zeros(1, dtype=np.int64)]
-            + [part.ptr[1:] + s for part, s in zip(parts, shift.tolist())]
-        ),
-        np.concatenate([part.column for part in parts]),
-        np.concatenate([part.value for part in parts]),
-        width,
-    )
 
 
 def take(rows: FeatureRows, start: int, end: int) -> FeatureRows:

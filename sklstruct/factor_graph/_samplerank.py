@@ -475,7 +475,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
             X, watch, temperature, burn_in, random_state
         )
         shares = unpacked(np.concatenate(counts), packed.cand_ptr)
-        return [shares[a:b] for a, b in zip(packed.var_ptr[:-1], packed.var_ptr[1:])]
+        return unpacked(shares, packed.var_ptr)
 
     def _gibbs_walks(
         self,

@@ -367,12 +367,6 @@ cdef void step(Learner learner, double score, double wanted) noexcept nogil:
             move /= sqrt(learner.moment[at])
         learner.w[at] += move
         learner.total[at] += move * learner.n_proposals
-    empty(learner)
-
-
-cdef void empty(Learner learner) noexcept nogil:
-    """Forget the difference."""
-    cdef Py_ssize_t i
     for i in range(learner.n_touched):
         learner.delta[learner.touched[i]] = 0.0
         learner.seen[learner.touched[i]] = 0
@@ -397,8 +391,8 @@ cdef Py_ssize_t visit_all_values(
     more: the pair that breaks the ranking most, of all pairs with the best value.
     """
     cdef Py_ssize_t first = g.cand_ptr[v], k = size_of(g, v), a
-    cdef Py_ssize_t best = -1, rival = -1, now = state[v], highest = now
-    cdef double x, top = -INFINITY, rival_score = -INFINITY, total, u, t
+    cdef Py_ssize_t best = -1, rival = -1, now
+    cdef double x, top = -INFINITY, rival_score = -INFINITY
     local_scores(g, &learner.w[0], state, v, score)
     for a in range(k):
         if score[a] == -INFINITY:
@@ -409,7 +403,7 @@ cdef Py_ssize_t visit_all_values(
         ):
             best = a
         if score[a] > top:
-            highest, top = a, score[a]
+            top = score[a]
     for a in range(k):
         if cost[first + a] > cost[first + best]:
             x = score[a] + learner.margin * (cost[first + a] - cost[first + best])
@@ -417,20 +411,7 @@ cdef Py_ssize_t visit_all_values(
                 rival, rival_score = a, x
     learner.n_proposals += k - 1
     # the next value is drawn by the scores from before the update
-    t = learner.temperature
-    if t > 0.0:
-        total = 0.0
-        for a in range(k):
-            total += exp((score[a] - top) / t)
-        u = draw(&learner.seed) * total
-        for a in range(k):
-            x = exp((score[a] - top) / t)
-            if u < x:
-                now = a
-                break
-            u -= x
-    elif score[now] < top:
-        now = highest
+    now = pick(score, k, top, learner.temperature, state[v], &learner.seed)
     if rival >= 0:
         x = cost[first + rival] - cost[first + best]
         if violates(learner, score[best] - score[rival], x):
@@ -469,19 +450,6 @@ cdef Py_ssize_t visit_one_value(
     return after
 
 
-cdef void visit_variable(
-    Graphs g, Learner learner, const double[::1] cost, int proposal,
-    int32_t[::1] state, Py_ssize_t v, double* score,
-) noexcept nogil:
-    """Compare values of v as often as it has other values; go on by the model."""
-    cdef Py_ssize_t _repeat, times = size_of(g, v) - 1
-    if times and proposal == 0:
-        state[v] = <int32_t>visit_all_values(g, learner, cost, state, v, score)
-        return
-    for _repeat in range(times):
-        state[v] = <int32_t>visit_one_value(g, learner, cost, state, v, score)
-
-
 def walk(
     Graphs g, Learner learner, const double[::1] cost, const int32_t[::1] instances,
     int proposal, int32_t[::1] state, int64_t[::1] place, int32_t[::1] scan,
@@ -494,7 +462,7 @@ def walk(
     the variables of the present instance. cost: loss of each candidate. With budget 1 a
     call draws an order or visits one variable.
     """
-    cdef Py_ssize_t i, v, size, start, x, spent = 0, times, r
+    cdef Py_ssize_t i, v, size, start, x, spent = 0, times, r, _repeat
     with nogil:
         while place[0] < instances.shape[0] and spent < budget:
             i = instances[place[0]]
@@ -515,7 +483,14 @@ def walk(
                     1 + g.feature_ptr[v + 1] - g.feature_ptr[v]
                     + g.adj_ptr[v + 1] - g.adj_ptr[v]
                 ) * (1 if proposal == 0 else times)
-                visit_variable(g, learner, cost, proposal, state, v, &score[0])
+                # values of v are compared as often as it has other values
+                if times and proposal == 0:
+                    r = visit_all_values(g, learner, cost, state, v, &score[0])
+                    state[v] = <int32_t>r
+                    continue
+                for _repeat in range(times):
+                    r = visit_one_value(g, learner, cost, state, v, &score[0])
+                    state[v] = <int32_t>r
             if place[1] < size:
                 break
             place[0] += 1

@@ -169,15 +169,14 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
         columns = self._columns.get(sort)
         if columns is None:
             return empty_rows(given.n_rows)
-        width = len(columns)
         if given.entries is None:
             reader = FeatureReader(columns, False)
             entries = read_items(given.dicts, reader, given.owner)
-            given.entries = entries, np.arange(width)
+            given.entries = entries, np.arange(len(columns))
         (per_dict, column, value), new = given.entries
         per_row = np.zeros(given.n_rows, dtype=np.int64)
         per_row[given.row] = per_dict
-        return rows_of_entries(per_row, column, value, new, width)
+        return rows_of_entries(per_row, column, value, new)
 
     def _transform(self, instances: _Instances) -> list[FactorGraph]:
         rows = {

@@ -15,20 +15,20 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._checks import INT32_MAX, as_ids, check_pointers
-from .._parallel import rows_per_block, single_blas_thread, stop_flag
+from .._parallel import rows_per_block, runs, single_blas_thread, stop_flag
 from ..linear import LinearClassifier
 from ..linear._calibration import BEYOND, Sigmoid, draw_fold, scale_of
 from ..linear._labels import Use
 from ..linear._quasi_newton import NodeProblems
 from ..linear._samples import Samples, single
-from ..linear._solver import BLOCK, BlockFit, runs
+from ..linear._solver import BLOCK, BlockFit
 from ..linear._targets import Targets
 from ..linear._weights import Features, NodeWeights, Piece, as_rows, lanes_of
 from ..taxonomy import Forest
 from ._chain_nodes import ChainNodes
 from ._dual_fits import DualFits, members_of
 from ._evidence import CHAIN, Evidence, fit_numbers
-from ._evidence_fast import LOSSES, ROLES, Posterior, Scratch
+from ._evidence_fast import ROLES, Posterior, Scratch
 from ._inner_labels import RaisedLabels
 from ._label_fold import (
     LEAST,
@@ -133,22 +133,19 @@ class DualNodes(DualFits):
         return nodes
 
     @classmethod
-    def over_scores(
-        cls,
-        forest: Forest,
-        loss: str,
-        numbers: NDArray,
-        n_leaves: int,
-        several: bool,
-        threshold: float,
-    ) -> DualNodes:
-        """Nodes whose columns are their scores: score j is the number in column j."""
-        nodes = cls(LinearClassifier(), several, threshold)
+    def over_scores(cls, forest: Forest, model: Any) -> DualNodes:
+        """Nodes whose columns are their scores: score j is the number in column j.
+
+        model: the `ScoreModel`.
+        """
+        several = model.columns is not None
+        nodes = cls(LinearClassifier(), several, model.threshold)
         rows = forest.n_child if several else forest.rows_of_node
         every = [runs(0, m, _WHOLE) for m in rows[forest.model_nodes].tolist()]
         sizes = [b - a for blocks in every for a, b in blocks]
         nodes._assemble(forest, NodeWeights.of_scores(sizes), [*map(len, every)])
-        nodes.loss, nodes.numbers, nodes.n_leaves = loss, numbers, n_leaves
+        nodes.loss, nodes.numbers = model.loss, model.numbers
+        nodes.n_leaves = model.n_leaves
         nodes._check_arrays()
         return nodes
 
@@ -383,18 +380,8 @@ class DualNodes(DualFits):
 
     def _posterior(self, numbers=None, n_leaves=None):
         n_leaves = self.n_leaves if n_leaves is None else n_leaves
-        return Posterior(
-            self.weights.kernel(),
-            self.model_ptr,
-            self.role,
-            self.forest,
-            self.numbers if numbers is None else numbers,
-            LOSSES[self.loss],
-            BEYOND,
-            n_leaves,
-            _BEAM * n_leaves,
-            self.several,
-        )
+        numbers = self.numbers if numbers is None else numbers
+        return Posterior(self, numbers, n_leaves, _BEAM * n_leaves, BEYOND)
 
     def _fill(self, posterior, X, kind, code, log_proba, stop, least=0.0, *more):
         """Fill two arrays by `Posterior.answer`; returns the dot products."""

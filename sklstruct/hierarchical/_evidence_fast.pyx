@@ -41,6 +41,7 @@ from libc.math cimport INFINITY, copysign, exp, fabs, log, log1p, pow
 from libc.stdint cimport int8_t, int32_t, int64_t
 from libc.stdlib cimport qsort
 
+from .._log_sum cimport log_total
 from .._watch cimport Watch, over, propagate, watch_of
 from ..linear._weights_fast cimport (
     FloatRows, NodeWeightsView, sklstruct_node_scores, sklstruct_weights)
@@ -197,16 +198,16 @@ cdef class Posterior:
     cdef Py_ssize_t beam
     cdef bint several
 
-    def __init__(self, NodeWeightsView nodes, const int64_t[::1] model_ptr,
-                 const int8_t[::1] role, forest, const double[:, ::1] scalars,
-                 int loss, double beyond, Py_ssize_t n_leaves, Py_ssize_t beam,
-                 bint several):
-        self.nodes, self.model_ptr, self.role = nodes, model_ptr, role
+    def __init__(self, models, const double[:, ::1] scalars, Py_ssize_t n_leaves,
+                 Py_ssize_t beam, double beyond):
+        forest = models.forest
+        self.nodes = NodeWeightsView(models.weights)
+        self.model_ptr, self.role = models.model_ptr, models.role
         self.tree_ptr, self.parent = forest.tree_ptr, forest.parent
         self.first_child, self.n_child = forest.first_child, forest.n_child
         self.node_class, self.terminal = forest.node_class, forest.terminal
-        self.scalars, self.loss, self.beyond = scalars, loss, beyond
-        self.n_leaves, self.beam, self.several = n_leaves, beam, several
+        self.scalars, self.loss, self.beyond = scalars, LOSSES[models.loss], beyond
+        self.n_leaves, self.beam, self.several = n_leaves, beam, models.several
 
     cdef inline double evidence(self, double z) noexcept nogil:
         cdef double gap
@@ -261,7 +262,7 @@ cdef class Posterior:
             at += width
         work.n_dots += m
 
-    cdef double log_total(self, Scratch work, Py_ssize_t m, double w) noexcept nogil:
+    cdef double scaled_total(self, Scratch work, Py_ssize_t m, double w) noexcept nogil:
         """a *= w; log of the sum of exp(a)."""
         cdef double top = sklstruct_scaled(m, &work.a[0], w)
         return top + log(sklstruct_exp_sum(m, &work.a[0], top, &work.e[0]))
@@ -280,7 +281,7 @@ cdef class Posterior:
         cdef double total = 0
         self.outcomes(work, t, v)
         if self.loss == 2 and not self.several:
-            total = self.log_total(work, m, 1)
+            total = self.scaled_total(work, m, 1)
         for j in range(m):
             work.route[child + j] = work.route[v] + work.a[j] - total
 
@@ -292,7 +293,7 @@ cdef class Posterior:
         cdef double total = 0
         self.outcomes(work, t, v)
         if not self.several:
-            total = self.log_total(work, m, self.scalars[t, 1])
+            total = self.scaled_total(work, m, self.scalars[t, 1])
         work.value[v] = total
         sklstruct_less(m, &work.a[0], total, &work.value[self.first_child[v]])
         self.set(work, v, EVALUATED)
@@ -402,9 +403,10 @@ cdef class Posterior:
         These leaves are the last entries of work.queue.
         """
         cdef Py_ssize_t n_queue = 1, at = 0, k, child, n_below = 0
-        cdef double w_r = self.scalars[t, 0], top = -INFINITY, total = 0
+        cdef double w_r = 1 if self.several else self.scalars[t, 0], less = 0
         # the leaves stand at the end of the queue, which has room for all nodes
         cdef Py_ssize_t end = work.queue.shape[0]
+        cdef int32_t* below
         work.queue[0] = <int32_t>v
         while at < n_queue:
             self.expand_node(work, t, work.queue[at])
@@ -417,22 +419,14 @@ cdef class Posterior:
                     n_below += 1
                     work.queue[end - n_below] = <int32_t>k
             at += 1
-        if self.several:
-            for k in range(end - n_below, end):
-                work.mass[work.queue[k]] = work.route[work.queue[k]]
-                self.set(work, work.queue[k], REACHED)
-            self.set(work, v, COMPARED)
-            return n_below
-        for k in range(end - n_below, end):
-            work.mass[work.queue[k]] = w_r * work.route[work.queue[k]]
-            if work.mass[work.queue[k]] > top:
-                top = work.mass[work.queue[k]]
-        for k in range(end - n_below, end):
-            total += exp(work.mass[work.queue[k]] - top)
-        total = top + log(total)
-        for k in range(end - n_below, end):
-            work.mass[work.queue[k]] += work.mass[v] - total
-            self.set(work, work.queue[k], REACHED)
+        below = &work.queue[end - n_below]
+        for k in range(n_below):
+            work.masses[k] = w_r * work.route[below[k]]
+        if not self.several:
+            less = log_total(&work.masses[0], n_below) - work.mass[v]
+        for k in range(n_below):
+            work.mass[below[k]] = work.masses[k] - less
+            self.set(work, below[k], REACHED)
         self.set(work, v, COMPARED)
         return n_below
 

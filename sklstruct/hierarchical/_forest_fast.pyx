@@ -30,7 +30,7 @@ cdef extern from "_vector.h" nogil:
 
 
 cdef class ForestArrays:
-    """The forest's arrays, checked for length once."""
+    """The arrays of a `Forest`, as the kernels read them."""
 
     def __init__(
         self, const int32_t[::1] tree_ptr, const int32_t[::1] parent,
@@ -43,11 +43,6 @@ cdef class ForestArrays:
         cdef int32_t[::1] depth
         cdef int64_t[::1] room
         self.n_nodes = parent.shape[0]
-        if not (
-            first_child.shape[0] == n_child.shape[0] == row.shape[0]
-            == node_class.shape[0] == self.n_nodes
-        ):
-            raise ValueError("the arrays of a forest differ in length")
         room = np.zeros(
             self.n_nodes * (sizeof(TreeNode) + sizeof(Step) + 8) // 8, dtype=np.int64
         )

@@ -9,14 +9,14 @@ a range as in `NodeProblems`; they are copied while the node is fitted.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..linear._samples import is_sparse
 from ..linear._targets import Targets
 from ..taxonomy import Taxonomy
+from ._nodes import TrainingSet
 
 
 def outcome_starts(taxonomy: Taxonomy) -> list[tuple[int, NDArray]]:
@@ -44,14 +44,10 @@ class LabelProblems:
     """
 
     def __init__(
-        self,
-        taxonomy: Taxonomy,
-        X: Any,
-        weight: NDArray,
-        targets: Targets,
-        n_below: NDArray | None = None,
+        self, taxonomy: Taxonomy, data: TrainingSet, n_below: NDArray | None
     ) -> None:
-        self.X: Any = X
+        self.X = data.X
+        targets, weight = data.targets, data.weight
         self.weight, self.rows = weight, np.arange(weight.size)
         order = taxonomy.class_sets.order
         position = np.empty(order.size, dtype=np.int64)
@@ -79,9 +75,9 @@ class LabelProblems:
         )
         rows = [self._entries(v)[0] for v in range(self.n_nodes)]
         self.sizes = np.array([r.size for r in rows], dtype=np.int64)
-        length = np.full(weight.size, X.shape[1])
-        if sp.issparse(X):
-            length = np.diff(X.indptr)
+        length = np.full(weight.size, self.X.shape[1])
+        if is_sparse(self.X):
+            length = np.diff(self.X.indptr)
         self.n_entries = np.array([length[r].sum() for r in rows], dtype=np.int64)
 
     def _entries(self, v):

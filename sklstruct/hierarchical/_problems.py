@@ -23,7 +23,7 @@ def problems_of(
 ) -> Problems:
     """The problems of the nodes of a tree; n_below: as in `LabelProblems`."""
     if data.several:
-        return LabelProblems(taxonomy, data.X, data.weight, data.targets, n_below)
+        return LabelProblems(taxonomy, data, n_below)
     known, K = data.known, taxonomy.n_classes
     counts = np.bincount(data.code[known], minlength=K)
     position = np.empty(K, dtype=np.int64)

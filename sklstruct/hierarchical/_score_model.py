@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from ..linear import LinearClassifier
 from ..linear._labels import LabelColumns
-from ..linear._weights import NodeWeights
 from ..taxonomy import Forest, Taxonomy
 from ._chain_nodes import ChainNodes
 from ._classifier import HierarchicalClassifier
@@ -52,12 +51,11 @@ class ScoreModel(NamedTuple):
             if columns is not None:
                 numbers = (1.0, 0.0, 1.0, *own)
             trees = [Taxonomy.flat(classes if columns is None else columns.known)]
-            weights, threshold, n_leaves = model.weights_, model.threshold_, 1
             found = cls(
-                trees, classes, columns, model.loss_, np.array([numbers]), n_leaves,
-                threshold,
+                trees, classes, columns, model.loss_, np.array([numbers]), 1,
+                model.threshold_,
             )  # fmt: skip
-            return found, *_linear(weights)
+            return found, model.weights_.sparse(), model.weights_.intercepts()
         nodes = getattr(model, "nodes_", None)
         if isinstance(nodes, ChainNodes):
             nodes = DualNodes.of_chain(nodes, LinearClassifier("log_loss"))
@@ -74,7 +72,7 @@ class ScoreModel(NamedTuple):
             model.taxonomies_, classes, columns, nodes.loss, nodes.numbers,
             nodes.n_leaves, float(nodes.threshold),
         )  # fmt: skip
-        return found, *_linear(nodes.weights)
+        return found, nodes.weights.sparse(), nodes.weights.intercepts()
 
     def classifier(self, n_jobs: int | None) -> HierarchicalClassifier:
         """The classifier of the scores."""
@@ -84,15 +82,6 @@ class ScoreModel(NamedTuple):
         model.taxonomies_, model.taxonomy_ = self.taxonomies, self.taxonomies[0]
         model.builders_ = [None] * len(self.taxonomies)
         model.forest_, model.model_nodes_ = forest, forest.model_nodes
-        model.nodes_ = DualNodes.over_scores(
-            forest, self.loss, self.numbers, self.n_leaves, self.columns is not None,
-            self.threshold,
-        )  # fmt: skip
+        model.nodes_ = DualNodes.over_scores(forest, self)
         model.n_features_in_ = model.nodes_.weights.n_features
         return model
-
-
-def _linear(weights: NodeWeights) -> tuple[sp.csr_matrix, NDArray]:
-    if weights.n_nodes == 0:  # one class
-        return sp.csr_matrix((0, weights.n_features), dtype=np.float32), np.empty(0)
-    return weights.sparse(), weights.intercepts()

@@ -6,7 +6,7 @@ that the search expands; depth x d. No answer depends on the other samples of th
 """
 
 cimport cython
-from libc.math cimport exp, log, log1p
+from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
@@ -21,6 +21,7 @@ from ._forest_fast cimport (
     rows_of,
     take,
 )
+from .._log_sum cimport add_log
 from .._watch cimport Watch, over, propagate, watch_of
 
 
@@ -85,19 +86,13 @@ cdef double average(
 ) noexcept nogil:
     """Log-probability of class c: the log of the mean over trees."""
     cdef Py_ssize_t t
-    cdef double total = 0, a, b
+    cdef double total = -INFINITY, a
     for t in range(f.n_trees):
         a = along_path(
             f, f.terminal[t * f.n_classes + c], state, sample, coef, intercept,
             z, n_dots,
         )
-        if t == 0:
-            total = a
-        else:
-            b = total
-            if a < b:
-                a, b = b, a
-            total = a + log1p(exp(b - a))
+        total = add_log(total, a)
     if f.n_trees > 1:
         total -= log(<double>f.n_trees)
     return total
@@ -152,8 +147,7 @@ cdef Py_ssize_t best_first(
     """
     cdef Py_ssize_t t, n_dots = 0, found = 0, offset, j, q, u, top
     cdef int32_t v, c
-    cdef double key, bound, a, b, value
-    cdef bint left
+    cdef double key, bound, value
     for t in range(f.n_trees):
         state.heap_size[t] = 0
         offset = f.tree_ptr[t]
@@ -208,21 +202,11 @@ cdef Py_ssize_t best_first(
                         break
                 push(state.heap_key + offset, state.heap_node + offset,
                      state.heap_size + t, key, v)
-        left = False
-        bound = 0
+        bound = -INFINITY
         for t in range(f.n_trees):
-            if state.heap_size[t] == 0:
-                continue
-            a = state.heap_key[f.tree_ptr[t]]
-            if not left:
-                bound = a
-            else:
-                b = bound
-                if a < b:
-                    a, b = b, a
-                bound = a + log1p(exp(b - a))
-            left = True
-        if not left:
+            if state.heap_size[t]:
+                bound = add_log(bound, state.heap_key[f.tree_ptr[t]])
+        if bound == -INFINITY:  # nothing is left
             return n_dots
         if f.n_trees > 1:
             # slack for the rounding of the two sums

@@ -25,6 +25,7 @@ from ._forest_fast cimport (
     rows_of,
     take,
 )
+from ..linear._solver import aligned_zeros
 from .._prefetch cimport prefetch
 from .._watch cimport Watch, over, propagate, watch_of
 
@@ -413,7 +414,7 @@ def walk(
     narrow, error: of `narrow_rows`, for dense samples; None and 0 for sparse ones.
     """
     cdef SampleWalks walks
-    cdef float[::1] x
+    cdef float[:, ::1] x
     cdef RowsView rows = rows_of(found.shape[0], coef.shape[1], values, index, indptr)
     cdef Watch watch = watch_of(stop)
     if rows.n == 0:
@@ -421,8 +422,8 @@ def walk(
     walks.x, walks.error = NULL, error
     walks.watch = &watch
     if narrow is not None:
-        x = floats(SIDE * narrow.shape[1])
-        walks.x, walks.stride, walks.coef = &x[0], narrow.shape[1], &narrow[0, 0]
+        x = aligned_zeros(SIDE, narrow.shape[1])
+        walks.x, walks.stride, walks.coef = &x[0, 0], narrow.shape[1], &narrow[0, 0]
     with nogil:
         rounds(
             &forest.view, &walks, &rows, <cython.floating*>&coef[0, 0],
@@ -440,7 +441,7 @@ def narrow_rows(coef, intercept):
     """
     n, d = coef.shape
     stride = (d // STRIDE + 1) * STRIDE
-    rows = floats(n * stride).reshape(n, stride)
+    rows = aligned_zeros(n, stride)
     with np.errstate(over="ignore", invalid="ignore"):
         rows[:, :d], rows[:, d] = coef, intercept
         square = np.einsum("ij,ij->i", coef, coef, dtype=np.float64)
@@ -451,10 +452,3 @@ def narrow_rows(coef, intercept):
     if coef.dtype == np.float32:
         error *= 2  # products of the BLAS in floats, the reference, have the same error
     return rows, error if largest < 1e36 else np.inf
-
-
-def floats(n):
-    """Room for n floats, from a line of the cache on."""
-    room = np.zeros(n + STRIDE, dtype=np.float32)
-    start = -(room.ctypes.data // 4) % STRIDE
-    return room[start : start + n]

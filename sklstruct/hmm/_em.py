@@ -44,22 +44,13 @@ class Maximum(NamedTuple):
 
 
 def maximise(
-    factors: Factors,
-    X: list,
-    ids: list,
-    weight: np.ndarray,
-    *,
-    max_iter: int,
-    n_init: int,
-    random_state: Any,
-    max_states: int,
-    n_jobs: int | None,
+    factors: Factors, X: list, ids: list, weight: np.ndarray, tagger: Any, max_iter: int
 ) -> Maximum:
     """Expectation-maximisation, from the known labels or from random counts.
 
-    X, and the last parameters, are those of `HighOrderHMM`; in `ids` -1 is an unknown
-    label. ValueError if nothing is observed, the order is too high, or a sequence has
-    no possible labelling.
+    X is that of `tagger`, the `HighOrderHMM`, which has the other parameters; in `ids`
+    -1 is an unknown label. ValueError if nothing is observed, the order is too high, or
+    a sequence has no possible labelling.
     """
     known = any((some >= 0).any() for some in ids)
     counts = weight
@@ -72,24 +63,22 @@ def maximise(
     windows = None
     if factors.given is None:
         windows = histories(factors.n_labels, factors.order)
-    rng = check_random_state(random_state)
+    rng = check_random_state(tagger.random_state)
     best: Maximum | None = None
-    for _ in range(1 if known else n_init):
+    for _ in range(1 if known else tagger.n_init):
         if known:
             model, emission = factors.of_labels(X, ids, weight)
         else:
             start = random_counts(windows, factors, observed, rng)
             model, emission, _ = _of_counts(factors, windows, observed, *start)
-        found = _climb(
-            factors, model, emission, windows, observed, max_iter, max_states, n_jobs
-        )
+        found = _climb(factors, model, emission, windows, observed, max_iter, tagger)
         if best is None or found.objective[-1] > best.objective[-1]:
             best = found
     assert best is not None
     return best
 
 
-def _climb(factors, model, emission, windows, observed, max_iter, max_states, n_jobs):
+def _climb(factors, model, emission, windows, observed, max_iter, tagger):
     """The iterations from one start."""
 
     def expected():
@@ -98,8 +87,9 @@ def _climb(factors, model, emission, windows, observed, max_iter, max_states, n_
         n = factors.n_labels
         table = table_of(candidate_rows(emission, [observed.symbols], n)[0], n)
         return automaton.tree, expect(
-            automaton, observed, table, factors.class_of_label, max_states, n_jobs
-        )
+            automaton, observed, table, factors.class_of_label, tagger.max_states,
+            tagger.n_jobs,
+        )  # fmt: skip
 
     tree, counts = expected()
     objective: list[float] = []

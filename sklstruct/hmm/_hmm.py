@@ -294,9 +294,8 @@ class HighOrderHMM(SequenceInference):
             if max_iter is None:
                 max_iter = _FEW_ITERATIONS if some_known else _MANY_ITERATIONS
             model, emission, objective, converged = maximise(
-                factors, X, ids, np.ones(len(X)) if weight is None else weight,
-                max_iter=max_iter, n_init=self.n_init, random_state=self.random_state,
-                max_states=self.max_states, n_jobs=self.n_jobs,
+                factors, X, ids, np.ones(len(X)) if weight is None else weight, self,
+                max_iter,
             )  # fmt: skip
             if not converged and not (some_known and self.max_iter is None):
                 warn(

@@ -4,11 +4,12 @@ The states and forward scores are those that `_lattice_fast.forward` wrote.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport exp, fabs, log, log1p, INFINITY
+from libc.math cimport exp, fabs, log1p, INFINITY
 
+from .._log_sum cimport add_log, log_total
 from ._automaton_fast cimport Arcs, arcs_t, walk
 from ._lattice_fast cimport (
-    Workspace, add_log, bind, enter, find_held, leave, plant, step_t, uproot,
+    Workspace, bind, enter, find_held, leave, plant, step_t, uproot,
 )
 
 cdef double NOTHING = -50.0  # log of a probability that a sum of counts rounds away
@@ -145,18 +146,6 @@ def bounds(
             leave(&w)
 
 
-cdef double row_sum(const double* row, int n) noexcept nogil:
-    cdef int k
-    cdef double top = -INFINITY, total = 0.0
-    for k in range(n):
-        top = row[k] if row[k] > top else top
-    if top == -INFINITY:
-        return top
-    for k in range(n):
-        total += exp(row[k] - top)
-    return top + log(total)
-
-
 cdef inline double gain(
     step_t* w, int k, long long arc, const double* after_root, const double* after
 ) noexcept nogil:
@@ -190,7 +179,7 @@ cdef void descend(
     if node == 0:
         for k in range(w.n_candidates):
             v[k] = gain(w, k, w.candidate[k], after_root, after)
-        total = row_sum(v, w.n_candidates)
+        total = log_total(v, w.n_candidates)
         row_level = 0
         weight = 0.0
     else:
@@ -216,7 +205,7 @@ cdef void descend(
                     v[w.held[first + k]] = gain(
                         w, w.held[first + k], w.held_arc[first + k], after_root, after
                     )
-                total = row_sum(v, w.n_candidates)
+                total = log_total(v, w.n_candidates)
                 row_level = level
                 weight = 0.0
     w.own[j] = total

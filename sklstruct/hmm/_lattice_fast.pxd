@@ -1,5 +1,3 @@
-from libc.math cimport exp, log1p, INFINITY
-
 from ._automaton_fast cimport Arcs, arcs_t, find_arc
 
 
@@ -66,14 +64,6 @@ cdef void enter(
     const double[::1] observed, Py_ssize_t position,
 ) noexcept nogil
 cdef void leave(step_t* w) noexcept nogil
-
-
-cdef inline double add_log(double a, double b) noexcept nogil:
-    if a < b:
-        a, b = b, a
-    if b == -INFINITY:
-        return a
-    return a + log1p(exp(b - a))
 
 
 cdef inline int find_held(step_t* w, int node, int level) noexcept nogil:

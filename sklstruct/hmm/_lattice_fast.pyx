@@ -22,6 +22,7 @@ of K for each context that stores a candidate (MAX: for the few that are not ski
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport exp, log, INFINITY
 
+from .._log_sum cimport add_log
 from ._automaton_fast cimport Arcs, arcs_t
 
 cpdef enum:
@@ -295,7 +296,7 @@ cdef void uproot(step_t* w) noexcept nogil:
 cdef double nth_largest(double* x, int n, int rank) noexcept nogil:
     """The value of the given rank (0 = largest); x is reordered."""
     cdef int lo = 0, hi = n - 1, i, j
-    cdef double pivot, swap
+    cdef double pivot
     while lo < hi:
         pivot = x[(lo + hi) >> 1]
         i = lo
@@ -306,9 +307,7 @@ cdef double nth_largest(double* x, int n, int rank) noexcept nogil:
             while x[j] < pivot:
                 j -= 1
             if i <= j:
-                swap = x[i]
-                x[i] = x[j]
-                x[j] = swap
+                x[i], x[j] = x[j], x[i]
                 i += 1
                 j -= 1
         if rank <= j:

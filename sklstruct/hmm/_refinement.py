@@ -59,7 +59,7 @@ class _Bound(_fast.Bound):
             if name in self._arrays:
                 new[: len(self._arrays[name])] = self._arrays[name]
             self._arrays[name] = new
-        self.bind(**self._arrays)
+        self.bind(self._arrays)
 
     def climb(self, steps, tol, max_states):
         """Refine along the best path: (reason to stop, number of refinements)."""

@@ -73,18 +73,12 @@ cdef class Bound:
         self.best = self.log_p = -INFINITY
         self.round = self.n_states = 0
 
-    def bind(
-        self, int[:, ::1] state, long long[::1] row_ptr, double[::1] value,
-        int[::1] choice, double[::1] score, double[::1] plain, int[::1] dest,
-        int[::1] edge_order,
-    ):
+    def bind(self, arrays):
         """Take arrays whose first entries are those of the arrays before."""
-        self.state, self.row_ptr, self.value, self.choice = (
-            state, row_ptr, value, choice
-        )
-        self.score, self.plain, self.dest, self.edge_order = (
-            score, plain, dest, edge_order
-        )
+        self.state, self.row_ptr = arrays["state"], arrays["row_ptr"]
+        self.value, self.choice = arrays["value"], arrays["choice"]
+        self.score, self.plain = arrays["score"], arrays["plain"]
+        self.dest, self.edge_order = arrays["dest"], arrays["edge_order"]
 
 
 cdef inline int n_candidates(Bound b, Py_ssize_t position) noexcept nogil:

@@ -545,8 +545,8 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
             scores = np.empty((part.stop - part.start, n_rows), dtype=np.float32)
             if whole is None:
                 room = np.empty(weights.lanes, dtype=np.float32)
-                rows = as_rows(X[part])
-                kernels.all_scores(weights.kernel(), rows, first, scores, room, stop)
+                view, rows = kernels.NodeWeightsView(weights), as_rows(X[part])
+                kernels.all_scores(view, rows, first, scores, room, stop)
             else:
                 dense = X[part].astype(np.float64)
                 with np.errstate(over="ignore", invalid="ignore"):

@@ -155,13 +155,10 @@ cdef inline uint64_t draw(uint64_t* state) noexcept nogil:
 
 cdef void shuffle(int32_t[::1] order, uint64_t* state) noexcept nogil:
     cdef Py_ssize_t i, j
-    cdef int32_t kept
     for i in range(order.shape[0] - 1, 0, -1):
         # 32 random bits: the bias is that of n / 2^32
         j = <Py_ssize_t>((draw(state) * <uint64_t>(i + 1)) >> 32)
-        kept = order[i]
-        order[i] = order[j]
-        order[j] = kept
+        order[i], order[j] = order[j], order[i]
 
 
 cdef inline void read_sample(

@@ -476,12 +476,7 @@ class NewtonSolver(PathSolver):
         self.mu, self.rough = _DAMPING, True
 
     def solve(
-        self,
-        penalty: Any,
-        goal: float,
-        max_iter: int,
-        report: Report,
-        screen: bool = True,
+        self, penalty: Any, goal: float, max_iter: int, report: Report
     ) -> Optimum:
         problem = self.problem
         alive = np.arange(problem.n_features, dtype=np.int32)
@@ -508,12 +503,11 @@ class NewtonSolver(PathSolver):
             idle, least = 0 if better else idle + 1, (objective, min(gap, least[1]))
             if gap <= goal or n_iter == max_iter or stopped or idle == _IDLE:
                 break
-            if screen:
-                keep = penalty.may_act(
-                    problem, alive, share * G, max(objective - dual, 0.0)
-                )
-                keep[np.searchsorted(alive, self.columns)] = True
-                alive, G = alive[keep], G.compress(keep, axis=0)
+            keep = penalty.may_act(
+                problem, alive, share * G, max(objective - dual, 0.0)
+            )
+            keep[np.searchsorted(alive, self.columns)] = True
+            alive, G = alive[keep], G.compress(keep, axis=0)
             if n_iter == 1:
                 problem.hold(alive)
             self._work(penalty, alive, G)

@@ -339,14 +339,8 @@ class QuasiNewton:
     fold.
     """
 
-    def __init__(
-        self,
-        X: Samples,
-        targets: Targets,
-        weight: NDArray,
-        held: NDArray,
-        settings: Any,
-    ) -> None:
+    def __init__(self, node: Any, settings: Any) -> None:
+        X, targets, weight, held = node.X, node.targets, node.weight, node.held
         outcome = targets.outcome
         self.m, self.few, self.n_iter = targets.n_rows, settings.iterations, 0
         self.solver = "quasi_newton"

@@ -34,7 +34,7 @@ W_before scores the fold of the batch: its samples are unseen by it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +42,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.extmath import row_norms
 
+from .._parallel import runs
 from . import _dual_fast as kernels
 from ._quasi_newton import QuasiNewton, metric_pays
 from ._samples import Samples, costs, is_sparse
@@ -160,11 +161,11 @@ class Descent:
             kernels.LOSS_CODES[loss],
             settings.constant,
         )
-        self.W = _zeros(local.features.size + 1, M)
-        self.dual = _zeros(n, M)
-        self._room = _zeros(kernels.ROOM, M)
+        self.W = aligned_zeros(local.features.size + 1, M)
+        self.dual = aligned_zeros(n, M)
+        self._room = aligned_zeros(kernels.ROOM, M)
         width = 0 if is_sparse(node.X) else local.features.size
-        self._x = _zeros(kernels.SAMPLES, width)
+        self._x = aligned_zeros(kernels.SAMPLES, width)
         self._room[-1, :m] = 1
         self._state = np.array([seed], dtype=np.uint64)
         self._every = node.order
@@ -373,11 +374,8 @@ class NodeSolver:
         """One for each strip of some outcomes, made when its turn comes."""
         cost, solver = costs(settings.C, self.weight), self.solver(settings)
 
-        def quasi_newton():
-            return QuasiNewton(self.X, self.targets, self.weight, self.held, settings)
-
         if solver == "quasi_newton":
-            yield quasi_newton()
+            yield QuasiNewton(self, settings)
             return
         q = row_norms(self.X, squared=True) + np.float32(settings.constant) ** 2
         if solver == "relay":
@@ -386,7 +384,7 @@ class NodeSolver:
             )
             descent = Descent(self, 0, self.n_rows, brief, seed, cost, q)
             descent.hasty = True
-            yield Relay(descent, quasi_newton)
+            yield Relay(descent, partial(QuasiNewton, self, settings))
             return
         # the multinomial loss does not separate
         step = block[1] - block[0] if settings.loss == "log_loss" else STRIP
@@ -459,12 +457,7 @@ def explained(X: NDArray, outcome: NDArray, n_outcomes: int) -> float:
     return float(np.clip(found, 0, 1))
 
 
-def runs(first: int, last: int, step: int) -> list[tuple[int, int]]:
-    """(start, end) of the steps from first to last."""
-    return [(a, min(a + step, last)) for a in range(first, last, step)]
-
-
-def _zeros(n, M):
+def aligned_zeros(n: int, M: int) -> NDArray:
     """(n, M) floats from the start of a line of the cache."""
     base = np.zeros(n * M + 15, dtype=np.float32)
     skip = -base.ctypes.data % 64 // 4

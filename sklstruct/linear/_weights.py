@@ -287,27 +287,6 @@ class NodeWeights(CheckedState):
         """Lanes of the widest node."""
         return int(np.diff(self.lane_ptr).max(initial=1))
 
-    @property
-    def nbytes(self) -> int:
-        return sum(
-            a.nbytes
-            for a in (self.words, self.rank, self.intercept, self.cell, self.start)
-        )
-
-    def kernel(self) -> kernels.NodeWeightsView:
-        """The arrays as the kernels read them."""
-        return kernels.NodeWeightsView(
-            self.words,
-            self.rank,
-            self.start_ptr,
-            self.start,
-            self.cell_ptr,
-            self.cell,
-            self.lane_ptr,
-            self.intercept,
-            self.given,
-        )
-
     def piece(self, v: int) -> Piece:
         """The weights of node v, of all lanes."""
         features = Features.of_words(self.words[v])

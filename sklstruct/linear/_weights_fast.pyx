@@ -115,18 +115,12 @@ cdef class NodeWeightsView:
     scores themselves as features, or empty.
     """
 
-    def __init__(
-        self, const uint64_t[:, ::1] words, const int32_t[:, ::1] rank,
-        const int64_t[::1] start_ptr, const uint32_t[::1] start,
-        const int64_t[::1] cell_ptr, const uint32_t[::1] cell,
-        const int64_t[::1] lane_ptr, const float[::1] intercept,
-        const int64_t[::1] given,
-    ):
-        self.given = given
-        self.words, self.rank = words, rank
-        self.start_ptr, self.start = start_ptr, start
-        self.cell_ptr, self.cell = cell_ptr, cell
-        self.lane_ptr, self.intercept = lane_ptr, intercept
+    def __init__(self, weights):
+        self.words, self.rank = weights.words, weights.rank
+        self.start_ptr, self.start = weights.start_ptr, weights.start
+        self.cell_ptr, self.cell = weights.cell_ptr, weights.cell
+        self.lane_ptr, self.intercept = weights.lane_ptr, weights.intercept
+        self.given = weights.given
 
     cdef sklstruct_weights at(self, Py_ssize_t v) noexcept nogil:
         cdef sklstruct_weights node

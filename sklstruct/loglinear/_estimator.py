@@ -40,7 +40,6 @@ from ..symbols import Labels
 from ._active_set import grow
 from ._fit import (
     Fit,
-    backoff_numbers,
     bind,
     check_numbers,
     fitted_numbers,
@@ -394,7 +393,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             fit.store = fit.store_at(Checkpoint.of(self.checkpoint))
             result = fit.done()
             if result is None:
-                result = self._solve(fit, self._carried(counted), report)
+                carried, nearer = self._carried(counted), None
+                if carried is not None:
+                    nearer = partial(carried.moved, positive=fit.problem.positive)
+                result = fit.solve(fit.start(nearer), report)
             gap = fit.gap(result.w)
             fitted = fitted_numbers(fit.problem, result.w)
         set_result(self, fit, result, gap)
@@ -407,12 +409,6 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         problem = bind(self, pairs, np.asarray(count, dtype=np.float64), parallel)
         problem.begin_at(offset)
         return problem
-
-    def _solve(self, fit, carried, report):
-        if carried is None:
-            return fit.solve(fit.start(), report)
-        w = fit.start(partial(carried.moved, positive=fit.problem.positive))
-        return fit.solve(w, report)
 
     def _carried(self, counted: Counted) -> Carried | None:
         """The weights of the batches before, if this fit continues from them."""
@@ -449,7 +445,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 self, samples, n_symbols, counted.labels.n_classes, parallel, report
             )
         fit, result = grown.fit, grown.result
-        pairs, log_prob, log_backoff = backoff_numbers(fit.problem, result.w)
+        pairs, log_prob, log_backoff = fitted_numbers(fit.problem, result.w)[:3]
         keep = result.w != 0.0
         keep[: pairs.n_classes] = True
         smaller, kept = pairs.select(keep)
@@ -533,7 +529,6 @@ def set_result(
     model.n_parameters_ = int(np.count_nonzero(result.w))
     model.gap_ = gap
     warn_of_end(
-        result, fit.solver, model.n_iter_, gap, fit.problem.total_weight,
-        float(model.lam),
+        model, result, fit.solver, fit.problem.total_weight,
         "Rounding hides any further descent. Increase tol, or lam",
     )  # fmt: skip

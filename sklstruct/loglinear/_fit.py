@@ -282,15 +282,11 @@ class Fit:
         return None if found is None else Result(**found)
 
 
-def backoff_numbers(
-    problem: Problem, w: np.ndarray
-) -> tuple[Pairs, np.ndarray, np.ndarray]:
-    """(pairs, log-probabilities, log back-offs) of the model with weights w, a trie."""
-    return fitted_numbers(problem, w)[:3]
-
-
 def fitted_numbers(problem: Problem, w: np.ndarray) -> Fitted:
-    """The same, and which pairs have a weight of 0."""
+    """The numbers of the back-off model with weights w, a trie.
+
+    Pairs, log-probabilities, log back-offs, and which pairs have a weight of 0.
+    """
     trie, w = problem.expand(w)
     with np.errstate(over="ignore", invalid="ignore"):
         numbers = LogLinearLoss(trie).backoff(w)
@@ -299,7 +295,7 @@ def fitted_numbers(problem: Problem, w: np.ndarray) -> Fitted:
 
 def held_out_loss(held_out: Any, problem: Problem, w: np.ndarray) -> float:
     """Mean log-loss of held-out samples under the model with weights w."""
-    return held_out.log_loss(BackoffModel(*backoff_numbers(problem, w)))
+    return held_out.log_loss(BackoffModel(*fitted_numbers(problem, w)[:3]))
 
 
 def _by_depth(name, given, depth, positive):

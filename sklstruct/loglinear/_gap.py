@@ -15,7 +15,7 @@ penalty it has v^2 / (2 lam), far too much where a frequent pair is off by some 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -51,23 +51,18 @@ def next_share(share: float, gap: float, goal: float) -> float:
 
 
 def warn_of_end(
-    result: Result,
-    solver: Solver,
-    n_iter: int,
-    gap: float,
-    total: float,
-    lam: float,
-    remedy: str,
+    model: Any, result: Result, solver: Solver, total: float, remedy: str
 ) -> None:
     """A ConvergenceWarning if a fit may be far from its minimum.
 
-    gap: infinite if it is not known.
+    model: has ``lam``, ``n_iter_`` and ``gap_``, which is infinite if it is not known.
     total: weight of the samples.
     remedy: advice for a fit in which rounding hides any further descent.
     """
+    n_iter, gap = model.n_iter_, model.gap_
     rules = "tol" if solver.gap_tol is None else "tol and gap_tol"
     free = ", or lam: unpenalised weights may have no finite optimum"
-    if lam > 0.0:
+    if model.lam > 0.0:
         free = ""
     residual = f"an optimality residual of {result.optimality:.2g}"
     missed = f"tol={solver.tol:g}"

@@ -40,12 +40,12 @@ from ..backoff import (
 from ..context_tree import ContextTree, Pairs, read_windows
 from ..symbols import Labels, encode, learn_symbols
 from ..word_classes._refiner import clustering_cache
-from ._fit import LARGEST
+from ._fit import LARGEST, given_solver
 from ._gap import warn_of_end
 from ._joint_model import JointObjective, JointTrees, OutcomeRows
 from ._joint_solver import solve_joint
 from ._penalties import L2
-from ._solvers import SOLVERS, AutoSolver, Result, Solver, TreeMetricSolver
+from ._solvers import AutoSolver, Result, Solver, TreeMetricSolver
 
 
 class JointLogLinear(
@@ -373,7 +373,7 @@ class JointLogLinear(
         self.n_iter_ = len(result.history) - 1
         at_start = result.objective == result.history[0]
         warn_of_end(
-            result, solver, self.n_iter_, self.gap_, total, float(self.lam),
+            self, result, solver, total,
             f"{'These are the weights of the start. ' if at_start else ''}The scores "
             "are in single precision, which shows no way to a lower objective; use "
             "a larger lam, or sample weights of more equal size",
@@ -449,8 +449,7 @@ class JointLogLinear(
         declarations cannot express."""
         if self.lam > LARGEST:
             raise ValueError(f"lam must be at most {LARGEST:g}, got {self.lam!r}")
-        given = self.solver
-        solver = SOLVERS[given]() if isinstance(given, str) else clone(given)
+        solver = given_solver(self)
         solver._validate_params()
         solver = solver.chosen(L2(), positive=True)
         return solver, Checkpoint.of(self.checkpoint)

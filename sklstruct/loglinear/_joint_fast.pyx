@@ -246,20 +246,6 @@ def weighted_softmax(double[:, ::1] score, const double[::1] weight,
                 row[y] *= total
 
 
-cdef inline double _log_total(const double *score, Py_ssize_t n,
-                              double *scratch) noexcept nogil:
-    cdef double top = largest(n, score)
-    return top + log(exp_sum(n, score, top, scratch))
-
-
-def log_totals(const double[:, ::1] score, double[::1] scratch, double[::1] out):
-    """out <- the logarithm of the sum of the exponentials of each row."""
-    cdef Py_ssize_t i
-    with nogil:
-        for i in range(score.shape[0]):
-            out[i] = _log_total(&score[i, 0], score.shape[1], &scratch[0])
-
-
 cdef struct Context:
     double log_total  # ln of the sum of the exponentials of the scores
     int32_t known     # whether the scores are made
@@ -362,6 +348,7 @@ cdef class Joint(Model):
         cdef int32_t *path = node + self.n_trees
         cdef double *score = <double *> (place + self.scores)
         cdef double *rows = score + 2 * self.n_classes
+        cdef double top
         cdef int t
         if here.known:
             return score
@@ -374,7 +361,10 @@ cdef class Joint(Model):
                     &self.beta[0], &self.w[0], path, rows, score, self.n_classes)
             path += self.n_levels
             rows += self.n_rows[t] * self.n_classes
-        here.log_total = _log_total(score, self.n_classes, score + self.n_classes)
+        top = largest(self.n_classes, score)
+        here.log_total = top + log(
+            exp_sum(self.n_classes, score, top, score + self.n_classes)
+        )
         here.known = 1
         return score
 

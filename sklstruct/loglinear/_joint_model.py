@@ -176,7 +176,7 @@ class JointTrees(CheckedState, Distribution):
         def add(part):
             score = np.empty((at[part].shape[0], self.n_classes))
             self._add_scores(at[part], self._orders(at[part]), score)
-            _fast.log_totals(score, np.empty(self.n_classes), out[part])
+            _fast.weighted_softmax(score, np.ones(len(score)), out[part])
 
         parallel(add, self._score_blocks(at.shape[0]))
         return out

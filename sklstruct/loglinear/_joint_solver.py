@@ -90,11 +90,8 @@ class JointBlock:
         self.undone = False  # the last step led upward, however short
         first = np.zeros(tree.n_nodes + 1, dtype=np.int64)
         np.cumsum(np.bincount(terminal, minlength=tree.n_nodes), out=first[1:])
-        self.samples = _fast.SampleTree(
-            tree.child_ptr, first, np.argsort(terminal, kind="stable").astype(np.int32),
-            problem.pair_ptr, problem.pairs.target, problem.beta_by_depth,
-            problem.n_classes,
-        )  # fmt: skip
+        order = np.argsort(terminal, kind="stable").astype(np.int32)
+        self.samples = _fast.SampleTree(problem, first, order)
         # The point, the last one without momentum, and that of the best pass.
         self.y, self.w, self.best = np.zeros((3, n_pairs))
         self.t = 1.0

@@ -63,15 +63,10 @@ cdef class SampleTree:
     cdef const double[::1] beta
     cdef Py_ssize_t n_outcomes
 
-    def __init__(self, const int32_t[::1] child_ptr, const int64_t[::1] first,
-                 const int32_t[::1] order, const int32_t[::1] ptr,
-                 const int32_t[::1] target, const double[::1] beta,
-                 Py_ssize_t n_outcomes):
-        if not child_ptr.shape[0] == first.shape[0] == ptr.shape[0]:
-            raise ValueError("one entry per node, and one more where they start")
-        self.child_ptr, self.first, self.order = child_ptr, first, order
-        self.ptr, self.target, self.beta = ptr, target, beta
-        self.n_outcomes = n_outcomes
+    def __init__(self, problem, first, order):
+        self.child_ptr, self.first, self.order = problem.tree.child_ptr, first, order
+        self.ptr, self.target = problem.pair_ptr, problem.pairs.target
+        self.beta, self.n_outcomes = problem.beta_by_depth, problem.n_classes
 
 
 cdef struct Walk:

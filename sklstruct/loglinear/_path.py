@@ -17,8 +17,6 @@ from .._docs import shared_docs
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel, Counted, HeldOutSplit
 from ..backoff._estimator import HeldOutData, check_parameters, count_samples
-from ..context_tree import Pairs
-from ..symbols import Labels
 from ._estimator import StructuredLogLinearLM
 from ._fit import (
     LARGEST,
@@ -91,15 +89,10 @@ class LamPath:
     """
 
     def __init__(
-        self,
-        pairs: Pairs,
-        count: np.ndarray,
-        beta: np.ndarray,
-        labels: Labels,
-        fits: list[dict],
-        positive: bool,
+        self, counted: Counted, beta: np.ndarray, fits: list[dict], positive: bool
     ) -> None:
-        self.pairs, self.count, self.labels = pairs, count, labels
+        self.pairs, self.count = counted.pairs, counted.count
+        self.labels = counted.labels
         self._beta, self._positive = beta, positive
         self.lams = np.array([fit["lam"] for fit in fits])
         self.coefs = sp.csc_array(sp.hstack([fit["coef"] for fit in fits]))
@@ -418,9 +411,7 @@ def lam_path(
             )
         strengths = largest * np.geomspace(1.0, eps, n_lams)
     fits, beta = _solutions(model, counted, strengths, largest)
-    return LamPath(
-        counted.pairs, counted.count, beta, counted.labels, fits, is_positive(model)
-    )
+    return LamPath(counted, beta, fits, is_positive(model))
 
 
 def _check_lams(lams: Iterable[float]) -> np.ndarray:

@@ -38,12 +38,6 @@ def _check_models(models, baseline):
         check_is_fitted(model)
 
 
-def _context_depths(lm, text):
-    """Length of the longest suffix of each token's context that the model knows."""
-    windows, _ = lm.predictor.windows(text)
-    return lm.backoff_model_.depth(lm.predictor.locate_text(windows))
-
-
 class DepthLossDisplay(Display):
     r"""Mean log-loss against a baseline, by the length of the known context.
 
@@ -138,7 +132,10 @@ class DepthLossDisplay(Display):
         text = baseline.number_text(X)
         if not text.n_sentences:
             raise ValueError("X is empty: give at least one sentence")
-        depth = _context_depths(baseline, text)
+        # length of the longest suffix of each token's context that the baseline knows
+        windows, _ = baseline.predictor.windows(text)
+        nodes = baseline.predictor.locate_text(windows)
+        depth = baseline.backoff_model_.depth(nodes)
         reference = _finite_losses(baseline_name, baseline.token_log_proba(text))
         n = baseline.backoff_model_.max_depth + 1
         n_tokens = np.bincount(depth, minlength=n)

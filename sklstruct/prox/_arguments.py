@@ -62,11 +62,17 @@ def _all_finite(x: NDArray) -> bool:
 
 
 def check_vector(
-    v: ArrayLike, n: int | None = None, of: str = "", ndim: int = 1
+    v: ArrayLike,
+    n: int | None = None,
+    of: str = "",
+    *,
+    ndim: int = 1,
+    positive: bool = False,
 ) -> tuple[NDArray, np.dtype]:
     """A fresh float64 copy of v and the dtype of the result.
 
-    v must have `n` entries, one for each entry of the argument `of`.
+    v must have `n` entries, one for each entry of the argument `of`. With `positive`
+    the copy is projected to v >= 0.
     """
     v = np.asarray(v)
     if v.dtype.kind not in "fiub":
@@ -81,11 +87,20 @@ def check_vector(
     out = np.array(v, dtype=np.float64, order="C")
     if not _all_finite(out):
         raise ValueError("v must be finite, it contains NaN or infinity")
+    if check_positive(positive):
+        # All penalties here increase with |w_i|: a negative entry of v becomes 0 and
+        # does not change the others.
+        np.maximum(out, 0.0, out=out)
     return out, np.dtype(np.float32 if v.dtype == np.float32 else np.float64)
 
 
 def check_per_entry(
-    x: ArrayLike | None, n: int, name: str, *, positive: bool, what: str = "node"
+    x: ArrayLike | None,
+    n: int,
+    name: str,
+    *,
+    positive: bool = False,
+    what: str = "node",
 ) -> NDArray:
     """float64 of shape (1,) for a scalar (None means 1) or (n,)."""
     x = np.asarray(1.0 if x is None else x)
@@ -116,7 +131,7 @@ def check_positive(positive: bool) -> bool:
 
 def check_number(x: Any, name: str) -> float:
     """A finite float that is not negative."""
-    return float(check_per_entry(np.asarray(x), -1, name, positive=False)[0])
+    return float(check_per_entry(np.asarray(x), -1, name)[0])
 
 
 def check_power(p: Any, allowed: tuple[float, ...] | None = None) -> float:

@@ -74,9 +74,7 @@ def prox_total_variation(
     """
     w, dtype = check_vector(v)
     n = w.size
-    kappa = check_per_entry(
-        kappa, max(n - 1, 0), "kappa", positive=False, what="two neighbours"
-    )
+    kappa = check_per_entry(kappa, max(n - 1, 0), "kappa", what="two neighbours")
     metric = check_per_entry(metric, n, "metric", positive=True, what="entry")
     positive = check_positive(positive)
     if n > 1:
@@ -123,7 +121,7 @@ def norm_total_variation(v: ArrayLike, weights: float | ArrayLike = 1.0) -> floa
     """
     v = check_vector(v)[0]
     weights = check_per_entry(
-        weights, max(v.size - 1, 0), "weights", positive=False, what="two neighbours"
+        weights, max(v.size - 1, 0), "weights", what="two neighbours"
     )
     return float((weights * np.abs(np.diff(v))).sum()) if v.size > 1 else 0.0
 

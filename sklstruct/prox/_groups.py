@@ -20,7 +20,6 @@ from . import _overlapping_fast as kernels
 from ._arguments import (
     check_number,
     check_per_entry,
-    check_positive,
     check_power,
     check_vector,
     shared_parameters,
@@ -111,12 +110,10 @@ def prox_group_lasso(
     array([2.4, 3.2, 0. ])
     """
     p = check_power(p)
-    w, dtype = check_vector(v)
+    w, dtype = check_vector(v, positive=positive)
     group, n_groups = _check_labels(groups, w.size)
-    kappa = check_per_entry(kappa, n_groups, "kappa", positive=False, what="group")
+    kappa = check_per_entry(kappa, n_groups, "kappa", what="group")
     metric = check_per_entry(metric, w.size, "metric", positive=True, what="entry")
-    if check_positive(positive):
-        np.maximum(w, 0.0, out=w)
     kappa = np.broadcast_to(kappa, (n_groups,))
     return prox_blocks(w, group, kappa, p, metric).astype(dtype, copy=False)
 
@@ -158,9 +155,7 @@ def norm_group_lasso(
     p = check_power(p)
     size = np.abs(check_vector(v)[0])
     group, n_groups = _check_labels(groups, size.size)
-    of_group = check_per_entry(
-        weights, n_groups, "weights", positive=False, what="group"
-    )
+    of_group = check_per_entry(weights, n_groups, "weights", what="group")
     return float((of_group * block_norms(size, group, n_groups, p)).sum())
 
 
@@ -292,18 +287,14 @@ def prox_overlapping_groups(
     array([2.4, 3.2, 0. , 0. ])
     """
     p = check_power(p, (2.0, np.inf))
-    w, dtype = check_vector(v)
+    w, dtype = check_vector(v, positive=positive)
     members = _Members.of(groups, w.size)
-    kappa = check_per_entry(
-        kappa, members.n_groups, "kappa", positive=False, what="group"
-    )
+    kappa = check_per_entry(kappa, members.n_groups, "kappa", what="group")
     kappa = np.ascontiguousarray(np.broadcast_to(kappa, (members.n_groups,)))
     tol = check_number(tol, "tol")
     if tol < 1e-12:
         raise ValueError(f"tol must be at least 1e-12, which is rounding, got {tol:g}")
     max_iter = check_count("max_iter", max_iter, 1)
-    if check_positive(positive):
-        np.maximum(w, 0.0, out=w)
     unit = np.abs(w).max(initial=0.0)
     if unit == 0 or members.n_groups == 0:
         return w.astype(dtype, copy=False)
@@ -373,9 +364,7 @@ def norm_overlapping_groups(
     p = check_power(p)
     size = np.abs(check_vector(v)[0])
     members = _Members.of(groups, size.size)
-    of_group = check_per_entry(
-        weights, members.n_groups, "weights", positive=False, what="group"
-    )
+    of_group = check_per_entry(weights, members.n_groups, "weights", what="group")
     group = np.repeat(np.arange(members.n_groups), np.diff(members.ptr))
     norms = block_norms(size[members.entry], group, members.n_groups, p)
     return float((of_group * norms).sum())

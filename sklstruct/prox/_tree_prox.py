@@ -91,7 +91,7 @@ def _read(
     """(forest, v, its type, strengths, multiplicities), checked."""
     forest = _NodeOrder(parents)
     w, dtype = check_vector(v, forest.n, "parents")
-    strength = check_per_entry(strength, forest.n, name, positive=False)
+    strength = check_per_entry(strength, forest.n, name)
     mult = check_per_entry(multiplicity, forest.n, "multiplicity", positive=True)
     return forest, w, dtype, strength, mult
 

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from ._arguments import (
     check_number,
     check_per_entry,
-    check_positive,
     check_power,
     check_vector,
     shared_parameters,
@@ -18,15 +17,11 @@ from ._arguments import (
 _STEPS = 200
 
 
-def _read(v, kappa, metric, positive, what="entry"):
+def _read(v, kappa, metric, positive):
     """(v, dtype, kappa, metric), checked; with `positive` v is projected to v >= 0."""
-    w, dtype = check_vector(v)
-    kappa = check_per_entry(kappa, w.size, "kappa", positive=False, what=what)
-    metric = check_per_entry(metric, w.size, "metric", positive=True, what=what)
-    if check_positive(positive):
-        # All penalties here increase with |w_i|: a negative entry of v becomes 0 and
-        # does not change the others.
-        np.maximum(w, 0.0, out=w)
+    w, dtype = check_vector(v, positive=positive)
+    kappa = check_per_entry(kappa, w.size, "kappa", what="entry")
+    metric = check_per_entry(metric, w.size, "metric", positive=True, what="entry")
     return w, dtype, kappa, metric
 
 

@@ -397,13 +397,9 @@ def _cholesky(matrix, step) -> NDArray:
     raise np.linalg.LinAlgError("the Gram matrix is not positive definite; raise delta")
 
 
-def _weighted_mean(X, weight) -> NDArray:
-    return np.asarray(weight @ X, dtype=np.float64).ravel() / weight.sum()
-
-
 def _dual_coordinates(X, weight) -> NDArray:
     """n × r coordinates of the centred rows, RRᵀ = XcXcᵀ."""
-    mean = _weighted_mean(X, weight)
+    mean = np.asarray(weight @ X, dtype=np.float64).ravel() / weight.sum()
     if sp.issparse(X):
         cross = X @ mean
         gram = to_dense(X @ X.T) - cross[:, None] - cross + mean @ mean

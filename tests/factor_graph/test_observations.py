@@ -2,6 +2,7 @@
 
 import enum
 import io
+import itertools
 import random
 from collections import Counter, UserDict
 from fractions import Fraction
@@ -77,49 +78,48 @@ def draw_sequences(rng):
     ]
 
 
-def check(rows, X, names):
+def check(lengths, rows, X, names):
     """Rows hold the sums of the features with a column, in the order of columns."""
-    assert [row.n_rows for row in rows] == [len(sequence) for sequence in X]
-    for row, sequence in zip(rows, X):
-        assert row.width == len(names)
-        for t, item in enumerate(sequence):
-            entries = slice(row.ptr[t], row.ptr[t + 1])
-            columns = row.column[entries].tolist()
-            assert columns == sorted(set(columns))
-            wanted = Counter()
-            for name, value in features(item):
-                if name in names:
-                    wanted[names.index(name)] += value
-            assert columns == sorted(wanted)
-            np.testing.assert_allclose(
-                row.value[entries], [wanted[c] for c in columns], rtol=1e-15, atol=0
-            )
+    assert lengths.tolist() == [len(sequence) for sequence in X]
+    assert (rows.n_rows, rows.width) == (lengths.sum(), len(names))
+    for t, item in enumerate(itertools.chain.from_iterable(X)):
+        entries = slice(rows.ptr[t], rows.ptr[t + 1])
+        columns = rows.column[entries].tolist()
+        assert columns == sorted(set(columns))
+        wanted = Counter()
+        for name, value in features(item):
+            if name in names:
+                wanted[names.index(name)] += value
+        assert columns == sorted(wanted)
+        np.testing.assert_allclose(
+            rows.value[entries], [wanted[c] for c in columns], rtol=1e-15, atol=0
+        )
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_features_are_what_their_names_say(seed):
     rng = random.Random(seed)
     X = draw_sequences(rng)
-    rows, columns = learn_columns(X)
+    lengths, rows, columns = learn_columns(X)
     names = list(columns)
     every = {name for sequence in X for item in sequence for name, _ in features(item)}
     assert names == sorted(every) and list(columns.values()) == list(range(len(names)))
     assert all(type(name) is str for name in names)
-    check(rows, X, names)
+    check(lengths, rows, X, names)
     new = draw_sequences(rng)
-    check(find_columns(new, columns), new, names)
+    check(*find_columns(new, columns), new, names)
     assert list(columns) == names  # reading adds none
 
 
 def test_more_entries_than_there_was_room_for():
     item = {f"{i}": i for i in range(5000)}
-    rows, columns = learn_columns([[item, item], [item]])
-    for row in rows:
-        for t in range(row.n_rows):
-            entries = slice(row.ptr[t], row.ptr[t + 1])
-            names = np.array(list(columns))[row.column[entries]]
-            assert names.astype(int).tolist() == row.value[entries].tolist()
-            assert sorted(names.tolist()) == sorted(item)
+    lengths, rows, columns = learn_columns([[item, item], [item]])
+    assert lengths.tolist() == [2, 1]
+    for t in range(rows.n_rows):
+        entries = slice(rows.ptr[t], rows.ptr[t + 1])
+        names = np.array(list(columns))[rows.column[entries]]
+        assert names.astype(int).tolist() == rows.value[entries].tolist()
+        assert sorted(names.tolist()) == sorted(item)
 
 
 def test_a_number_beyond_floats_is_refused():
@@ -149,7 +149,7 @@ def test_mappings_inside_each_other_have_a_bound():
     levels = {"a": 2.0}
     for _ in range(100):
         levels = {"b": levels}
-    rows, columns = learn_columns([[levels]])
-    assert list(columns) == ["b:" * 100 + "a"] and rows[0].value.tolist() == [2.0]
+    _, rows, columns = learn_columns([[levels]])
+    assert list(columns) == ["b:" * 100 + "a"] and rows.value.tolist() == [2.0]
     with pytest.raises(ValueError, match="more than 100"):
         learn_columns([[{"b": levels}]])

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -342,9 +343,10 @@ def test_gap_of_one_tree_is_that_of_the_structured_model(lam):
 def test_an_end_within_tol_far_from_the_minimum_is_told(gap, total, told):
     """Far: more than half of the objective, and more than 0.05 nats per sample."""
     result = Result(np.zeros(3), [11.0, 10.0], 10.0, 1e-3, "converged")
+    model = SimpleNamespace(lam=0.0, n_iter_=2, gap_=gap)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        warn_of_end(result, AutoSolver(), 2, gap, total, 0.0, "")
+        warn_of_end(model, result, AutoSolver(), total, "")
     assert len(found) == told
     for warning in found:
         assert "is within tol=0.01, but the objective may be 0.3 nats" in str(warning)

@@ -742,7 +742,7 @@ def test_two_means_is_as_good_as_kmeans(seed):
         parts = points[side], points[~side]
         return sum(((p - p.mean(axis=0)) ** 2).sum() for p in parts)
 
-    side = _kmeans.two_means(points, 20, np.random.RandomState(0))
+    side = _kmeans.two_means(points, 20, np.random.RandomState(0), False, 100)
     model = KMeans(2, n_init=20, random_state=0).fit(points)
     assert inertia(side) <= model.inertia_ * 1.02
     # Lloyd's condition: every point is on the side of the nearer mean.

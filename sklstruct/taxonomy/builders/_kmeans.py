@@ -94,7 +94,9 @@ class KMeansSplit(TaxonomyBuilder):
     def _parents(self, X, codes, weight, rng):
         options = self.n_init, rng, self.balanced, self.max_iter
         if self.spherical:
-            points = class_directions(X, codes, weight)
+            # of unit length, sparse for sparse X; all-zero means stay zero
+            k = int(codes.max()) + 1
+            points = normalize(weighted_means(X, codes, weight, k), copy=False)
 
             def split(members, points):
                 side = two_directions(points, *options)
@@ -112,12 +114,6 @@ class KMeansSplit(TaxonomyBuilder):
             return sides(members, two_means(means[members], *options))
 
         return split_top_down(len(means), split_means, self.max_depth, self.max_leaf)
-
-
-def class_directions(X: Any, codes: NDArray, weight: NDArray) -> Any:
-    """Class means of unit length, sparse for sparse X; all-zero means stay zero."""
-    k = int(codes.max()) + 1
-    return normalize(weighted_means(X, codes, weight, k), copy=False)
 
 
 def _part(points: Any, side: NDArray) -> Any:
@@ -172,11 +168,7 @@ def two_directions(
 
 
 def two_means(
-    points: NDArray,
-    n_init: int,
-    rng: RandomState,
-    balanced: bool = False,
-    max_iter: int = 100,
+    points: NDArray, n_init: int, rng: RandomState, balanced: bool, max_iter: int
 ) -> NDArray:
     """Boolean side per point, the best of `n_init` runs of Lloyd's algorithm."""
     points = points - points.mean(axis=0)
