@@ -47,7 +47,16 @@ from . import _dual_fast as kernels
 from ._quasi_newton import QuasiNewton, metric_pays
 from ._samples import Samples, costs, is_sparse
 from ._targets import Targets
-from ._weights import Features, FittedStrip, LocalRows, Piece, lanes_of, packed, whole
+from ._weights import (
+    LANES,
+    Features,
+    FittedStrip,
+    LocalRows,
+    Piece,
+    lanes_of,
+    packed,
+    whole,
+)
 
 # Tolerance of the descent without the fold, in units of that of the whole.
 _ROUGH = 2.0
@@ -68,9 +77,11 @@ NOISE, CHANCE = 1.5, 0.3
 WATCHED = 10
 PATIENCE = 40
 
-# It also ends if after half of the first `WATCHED` epochs the duals change by more than
-# this part of their change in the first epoch. Above `NEAR` its weights are a worse
-# start of L-BFGS than none.
+# With at most `LANES` outcomes it also ends if after half of the first `WATCHED` epochs
+# the duals change by more than the part `SLOW` of their change in the first epoch. With
+# more outcomes an epoch takes less time than an iteration, and the first epochs say
+# little: with 136 classes, 15 epochs can be enough although the part is 0.36 after 5.
+# Above `NEAR` its weights are a worse start of L-BFGS than none.
 SLOW = 0.33
 NEAR = 0.55
 
@@ -219,7 +230,7 @@ class Descent:
         for most in range(WATCHED, PATIENCE + 1, WATCHED):
             self.without_fold(self.rough, most - WATCHED // 2)
             before, done = self._change, self.n_iter
-            if self.progress > SLOW:
+            if self.m <= LANES and self.progress > SLOW:
                 return False
             self.without_fold(self.rough, most)
             if self._met(self.rough) or self.n_iter == done:

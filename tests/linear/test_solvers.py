@@ -375,6 +375,21 @@ def test_the_dual_is_relieved_where_it_does_not_end():
         assert few.fit(X, y).solver_ == "dual"
 
 
+def test_the_dual_goes_on_with_many_classes():
+    """Its first epochs change the duals much, and yet it ends in fewer steps."""
+    random, n, d, K = np.random.RandomState(0), 1600, 196, 100
+    y = random.randint(K, size=n)
+    Z = random.randn(K, 20)[y] + 2.0 * random.randn(n, 20)
+    X = Z @ random.randn(20, d) + 0.3 * random.randn(n, d)
+    X = StandardScaler().fit_transform(X)
+    fits = {
+        solver: exact(solver, C=0.1, tol=0.01, intercept_scaling=14.0).fit(X, y)
+        for solver in ("auto", "dual", "quasi_newton")
+    }
+    assert fits["auto"].solver_ == "dual"
+    assert fits["dual"].n_iter_ < fits["quasi_newton"].n_iter_
+
+
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
 def test_large_columns_do_not_hide_small_ones(kind):
     """Nothing that the end of the fit is compared with depends on a unit of X."""
