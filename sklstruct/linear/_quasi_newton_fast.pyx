@@ -317,11 +317,14 @@ cdef void gradient(
                     at[k] += v * R[i * r + k]
     axpy(node.size, node.lam, w, g)
     if node.p > node.size:
+        at = g + node.size
         for k in range(r):
-            v = 0
-            for i in range(n):
-                v += R[i * r + k]
-            g[node.size + k] = node.unit * v + node.lam * node.rho * w[node.size + k]
+            at[k] = 0
+        for i in range(n):
+            for k in range(r):
+                at[k] += R[i * r + k]
+        for k in range(r):
+            at[k] = node.unit * at[k] + node.lam * node.rho * w[node.size + k]
 
 
 cdef double evaluate(
