@@ -100,10 +100,10 @@ def run(case):
     else:
         estimator = CURVES[name](threshold)
     depth = threshold if name.endswith("order") else DEPTH
-    lm = LanguageModel(estimator, max_depth=depth)
+    lm, train = LanguageModel(estimator, max_depth=depth), wikitext("train")
 
     def fit_and_prune():
-        counted = lm.count(wikitext("train"))
+        counted = lm.count(train)
         lm.fit(counted)
         if name not in PRUNED:
             return lm

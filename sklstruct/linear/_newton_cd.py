@@ -148,6 +148,33 @@ class QuadraticModel:
         """The derivative of the loss along the move to u."""
         raise NotImplementedError
 
+    def vector(self) -> NDArray:
+        """The variables that a sweep changes, in one vector."""
+        raise NotImplementedError
+
+    def load(self, vector: NDArray) -> None:
+        """Set the variables to such a vector."""
+        raise NotImplementedError
+
+    def metric(self) -> NDArray:
+        """The diagonal of the model, for the norm of an extrapolation."""
+        raise NotImplementedError
+
+    def _restore(self, db: NDArray) -> None:
+        """db, D and Q of the weights u."""
+        # The common shift is a null direction, along which combinations run away.
+        self.db = db - db.mean() if self.problem.coupled else db.copy()
+        X = self.problem.part(self.columns)
+        self.D[:] = (X @ (self.u - self.w)).T + self.db[:, None]
+        if self.problem.coupled:
+            self.Q = np.einsum("kn,kn->n", self.P, self.D)
+
+    def _curvature_of_b(self) -> NDArray:
+        of_b = self.V.sum(axis=1)
+        if self.problem.coupled:
+            of_b -= (self.V * self.P).sum(axis=1)
+        return of_b
+
     def moves(self) -> tuple[NDArray, NDArray, NDArray, float]:
         """(change of W, change of b, that of the scores, its curvature), at the end."""
         curvature = np.einsum("kn,kn,kn->", self.V, self.D, self.D)
@@ -192,6 +219,18 @@ class Coordinates(QuadraticModel):
 
     def slope(self, change: NDArray) -> float:
         return float(self.g @ change[self.rows, self.lanes] + self.gb @ self.db)
+
+    def vector(self) -> NDArray:
+        return np.concatenate([self.x, self.db])
+
+    def load(self, vector: NDArray) -> None:
+        self.x[:] = vector[: self.x.size]
+        self.u[self.rows, self.lanes] = self.x
+        self._restore(vector[self.x.size :])
+
+    def metric(self) -> NDArray:
+        h = self.h + self.damping_at + self.penalty.l2
+        return np.concatenate([h, self._curvature_of_b()])
 
 
 class Gram(Coordinates):
@@ -281,15 +320,12 @@ class Gram(Coordinates):
         return float(self.x.size) ** 2
 
     def vector(self) -> NDArray:
-        """The variables that a sweep changes, in one vector."""
         return self.x.copy()
 
     def load(self, vector: NDArray) -> None:
-        """Set the variables to such a vector."""
         self.x[:], self.now = vector, self.first + self.H @ (vector - self.from_)
 
     def metric(self) -> NDArray:
-        """The diagonal of the model, for the norm of an extrapolation."""
         return self.H.diagonal()
 
     def moves(self) -> tuple[NDArray, NDArray, NDArray, float]:
@@ -346,21 +382,11 @@ class Blocks(QuadraticModel):
         return np.concatenate([self.u.ravel(), self.db])
 
     def load(self, vector: NDArray) -> None:
-        problem, db = self.problem, vector[self.u.size :]
         self.u = vector[: self.u.size].reshape(self.u.shape).copy()
-        # The common shift is a null direction, along which combinations run away.
-        self.db = db - db.mean() if problem.coupled else db
-        X = problem.part(self.columns)
-        D = np.asarray(X @ (self.u - self.w)) + self.db
-        self.D = np.ascontiguousarray(D).T
-        if problem.coupled:
-            self.Q = np.einsum("kn,kn->n", self.P, self.D)
+        self._restore(vector[self.u.size :])
 
     def metric(self) -> NDArray:
-        of_b = self.V.sum(axis=1)
-        if self.problem.coupled:
-            of_b -= (self.V * self.P).sum(axis=1)
-        return np.concatenate([self.h.ravel(), of_b])
+        return np.concatenate([self.h.ravel(), self._curvature_of_b()])
 
 
 def block_curvatures(
@@ -440,8 +466,7 @@ def descend(model: QuadraticModel) -> int:
             full = True
         else:
             full = False
-        if isinstance(model, Gram | Blocks):
-            iterates.append(model.vector())
+        iterates.append(model.vector())
         if len(iterates) > _MEMORY:
             _extrapolate(model, np.array(iterates))
             iterates = []

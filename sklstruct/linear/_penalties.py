@@ -311,7 +311,7 @@ class TreeNorm(BaseEstimator):
         value : float
         """
         W = np.asarray(W, dtype=np.float64)
-        return self._bound(W.shape[1]).value(W)
+        return self._bound(W.shape).value(W)
 
     def prox(self, W: ArrayLike, kappa: float) -> NDArray:
         r"""argmin over U of :math:`\tfrac12 \|U - W\|^2 + \kappa\, \Omega(U)`.
@@ -329,7 +329,7 @@ class TreeNorm(BaseEstimator):
         U : ndarray of shape (n_rows, n_features)
         """
         W = np.asarray(W, dtype=np.float64)
-        return self._bound(W.shape[1]).prox(W, kappa)
+        return self._bound(W.shape).prox(W, kappa)
 
     def bind(self, problem: FeatureProblem) -> ProximalTerm:
         """This penalty on the features of a problem.
@@ -350,40 +350,37 @@ class TreeNorm(BaseEstimator):
             If the parents are not those of a forest of the features; the message names
             a column.
         """
-        return ProximalTerm(self._bound(problem.n_features), 1.0)
+        return ProximalTerm(self._bound((problem.n_lanes, problem.n_features)), 1.0)
 
-    def _bound(self, n_features):
+    def _bound(self, shape):
         self._validate_params()
         parents = as_ids("parents", self.parents, 1, np.int64)
-        check_length("parents", parents, n_features, "one per column of X")
-        return _Tree(parents, self.norm, float(self.depth_weight))
+        check_length("parents", parents, shape[1], "one per column of X")
+        return _Trees(parents, self.norm, float(self.depth_weight), shape[0])
 
 
-class _Tree:
-    """A checked `TreeNorm`."""
+class _Trees:
+    """A checked `TreeNorm`: one forest, with a copy of the tree for each row of W."""
 
-    def __init__(self, parents, norm, depth_weight):
+    def __init__(self, parents, norm, depth_weight, n_rows):
         linf = norm == "linf"
         self._norm = norm_tree_linf if linf else norm_tree_l2
         self._prox = prox_tree_linf if linf else prox_tree_l2
         self._norm(np.zeros(parents.size), parents)  # raises an error for a cycle
-        self._parents, depth = parents, np.zeros(parents.size, dtype=np.int64)
-        above = parents
+        above, depth = parents, np.zeros(parents.size, dtype=np.int64)
         while (above >= 0).any():
             depth += above >= 0
             above = np.where(above < 0, -1, parents[above])
-        self._weights = depth_weight**depth
+        first = parents.size * np.arange(n_rows)[:, None]
+        self._parents = np.where(parents < 0, -1, parents + first).ravel()
+        self._weights = np.tile(depth_weight**depth, n_rows)
 
     def value(self, W):
-        return sum(self._norm(row, self._parents, self._weights) for row in W)
+        return self._norm(W.ravel(), self._parents, self._weights)
 
     def prox(self, W, kappa):
-        # one forest, with a copy of the tree for each row
-        n_rows, d = W.shape
-        above = self._parents + d * np.arange(n_rows)[:, None]
-        parents = np.where(self._parents < 0, -1, above).ravel()
-        strength = np.tile(kappa * self._weights, n_rows)
-        return self._prox(W.ravel(), parents, strength).reshape(W.shape)
+        found = self._prox(W.ravel(), self._parents, kappa * self._weights)
+        return found.reshape(W.shape)
 
 
 def ngram_parents(vectorizer: Any, drop: Literal["first", "last"] = "last") -> NDArray:
