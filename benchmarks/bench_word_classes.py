@@ -212,13 +212,13 @@ def histories(n, seed=0):
 
 
 def rows_of(lm, contexts):
-    rows = []
+    states = []
     for words in contexts:
         state = lm.begin()
         for word in words:
             _, state = lm.advance(state, word)
-        rows.append(lm.rows(state))
-    return np.exp(rows)
+        states.append(state)
+    return np.exp(lm.rows(np.stack(states)))
 
 
 def ladder(case):
