@@ -231,8 +231,11 @@ class FastTextFile:
         blocks = children = None
         n = self.n_targets
         if n and not self._output.parts:
-            rows = np.pad(self.matrix("output"), ((0, -n % 16), (0, 0)))
-            blocks = rows.reshape(-1, 16, self._output.n).transpose(0, 2, 1).copy()
+            rows, width = self._rows("output"), self._output.n
+            blocks = np.zeros((-(-n // 16), width, 16), dtype=np.float32)
+            whole, rest = divmod(n, 16)
+            blocks[:whole] = rows[: n - rest].reshape(whole, 16, width).swapaxes(1, 2)
+            blocks[whole:, :, :rest] = rows[n - rest :].T
         if n and self.settings["loss"] == "hs":
             children = np.empty((n - 1, 2), dtype=np.int32)
             if not _open.grow_tree(self.counts[self.n_words :], children):
@@ -259,6 +262,10 @@ class FastTextFile:
 
         ValueError if the file holds codes.
         """
+        return self._rows(name).copy()
+
+    def _rows(self, name: str) -> np.ndarray:
+        """The matrix as it lies in the file."""
         matrix, n_rows = {
             "input": (self._input, self.n_rows),
             "output": (self._output, self._n_outputs),
@@ -270,7 +277,7 @@ class FastTextFile:
             )
         size = n_rows * matrix.n
         flat = np.frombuffer(self._image, "<f4", size, matrix.at)
-        return flat.reshape(n_rows, matrix.n).copy()
+        return flat.reshape(n_rows, matrix.n)
 
     def hash_of(self, letters: bytes) -> int:
         """The hash of an n-gram of letters, of 32 bits."""
