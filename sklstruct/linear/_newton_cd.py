@@ -39,6 +39,7 @@ Screening
 from __future__ import annotations
 
 import itertools
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -160,12 +161,15 @@ class QuadraticModel:
         """The diagonal of the model, for the norm of an extrapolation."""
         raise NotImplementedError
 
+    @cached_property
+    def _X(self) -> sp.csc_matrix:
+        return self.problem.part(self.columns)
+
     def _restore(self, db: NDArray) -> None:
         """db, D and Q of the weights u."""
         # The common shift is a null direction, along which combinations run away.
         self.db = db - db.mean() if self.problem.coupled else db.copy()
-        X = self.problem.part(self.columns)
-        self.D[:] = (X @ (self.u - self.w)).T + self.db[:, None]
+        self.D[:] = (self._X @ (self.u - self.w)).T + self.db[:, None]
         if self.problem.coupled:
             self.Q = np.einsum("kn,kn->n", self.P, self.D)
 
