@@ -34,7 +34,7 @@ MORE_MEMORY = (
 
 @contextmanager
 def noted(text: str, kind: type[Exception] = Exception) -> Iterator[None]:
-    """Errors inside of a kind get a note."""
+    """Add a note to the errors of this kind that are raised inside."""
     try:
         yield
     except kind as exc:

@@ -168,8 +168,10 @@ class ShardDriver:
             self._losses = [0] * self.n_shards
 
     def fit(self, estimator: BackoffClassifier) -> list:
-        """Fit with the reports and warnings of an estimator here; returns what each
-        shard says of its size."""
+        """Fit the shards; the sizes that they describe.
+
+        estimator: the estimator of this process, which reports and warns.
+        """
         with sharded_fit(estimator).reporting(estimator) as report:
             notes = self.run(report)
         for message, category in notes:

@@ -31,7 +31,7 @@ class Names:
 
 
 def learn_columns(X: Sequence) -> tuple[np.ndarray, FeatureRows, dict[str, int]]:
-    """Lengths of the sequences, rows of all items, the column of each name, sorted."""
+    """Lengths of the sequences, rows of all items, the column of each sorted name."""
     names = Names()
     lengths, entries = read_sequences(X, names.reader)
     columns, new = names.finish()

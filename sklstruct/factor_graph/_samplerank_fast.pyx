@@ -483,7 +483,7 @@ def walk(
                     1 + g.feature_ptr[v + 1] - g.feature_ptr[v]
                     + g.adj_ptr[v + 1] - g.adj_ptr[v]
                 ) * (1 if proposal == 0 else times)
-                # values of v are compared as often as it has other values
+                # values of v are compared as often as v has other values
                 if times and proposal == 0:
                     r = visit_all_values(g, learner, cost, state, v, &score[0])
                     state[v] = <int32_t>r

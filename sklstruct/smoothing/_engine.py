@@ -53,8 +53,8 @@ INTERPOLATE = r"""
 interpolate : bool, default=True
     False gives the back-off form: no second term for symbols seen after n, and
     :math:`b(n) P(y \mid \mathrm{parent}(n))` for the others, with b(n) such that
-    the row sums to 1. A context after which every class was seen interpolates
-    all the same, as there is no other class to back off to.
+    the row sums to 1. If all classes were seen after a context, no class is left to
+    back off to, and the context interpolates in both forms.
 """
 CONSTRAINTS: dict[str, Any] = {
     "max_depth": [None, Interval(Integral, 0, None, closed="left")],
