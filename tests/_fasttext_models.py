@@ -222,6 +222,8 @@ MODELS = {
     "tree of one": Model("hs", labels=["__label__x"]),
     "negatives": Model("ns", minn=1, maxn=3, bucket=20, dim=33),
     "one-vs-all": Model("ova", minn=3, maxn=6, bucket=50, dim=2),
+    # more labels than stand side by side in a block of rows
+    "37 labels": Model("ova", labels=[f"__label__{i}" for i in range(37)], dim=5),
     "version 11": Model(minn=2, maxn=3, bucket=10, version=11),
     "codes": Model(part=2, dim=5, minn=1, maxn=2, bucket=30),
     "with factors": Model("ns", part=3, dim=6, scaled=True, word_ngrams=2, bucket=9),
