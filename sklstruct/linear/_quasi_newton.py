@@ -246,6 +246,8 @@ class NodeProblems:
                 data, index, indptr, bound, weight, w, zero, C, constant, tol, max_iter,
                 *metric, *room, stop,
             )  # fmt: skip
+            if status == 4:  # stopped in the middle
+                return n_iter, status
         if index is not None:
             coef[lanes] = 0
         coef[lanes, columns] = w[: d * r].reshape(d, r).T
@@ -285,7 +287,8 @@ class NodeProblems:
         """(coef, intercept, n_iter, status) of every node, or of some.
 
         The status of a node is 0 converged, 1 stopped at max_iter, 3 no step found
-        although the objective can be lowered: features of too different scales.
+        although the objective can be lowered: features of too different scales; 4
+        stopped by the flag, then the node keeps its start.
         FloatingPointError if the objective of a node is not finite.
 
         C: inverse of the regularisation strength of each node, as in

@@ -46,6 +46,21 @@ def test_fit(interrupt, kind, n_threads, monkeypatch):
     assert not coef.any() and not intercept.any()
 
 
+def test_a_stopped_node_keeps_its_start(monkeypatch):
+    """Another thread was interrupted when the node had passed some iterations."""
+    monkeypatch.setattr(_quasi_newton, "metric_pays", lambda *_: False)  # takes longer
+    problems = long_problems(np.asarray, 1)
+    start = coef, intercept = problems.empty_coef()
+    coef += 0.5
+    stop = np.zeros(1, dtype=np.int32)
+    timer = threading.Timer(0.2, stop.fill, [1])
+    timer.start()
+    *_, status = problems.fit(np.array([1e6]), start=start, tol=0, stop=stop)
+    timer.join()
+    assert status.tolist() == [4]
+    assert (coef == 0.5).all() and not intercept.any()
+
+
 @pytest.fixture(scope="module")
 def flat():
     rng = np.random.default_rng(0)
