@@ -5,7 +5,7 @@ import pytest
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 
-from sklstruct.language_model import LanguageModel
+from sklstruct.language_model import LanguageModel, _predictors
 from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import AdditiveLM
@@ -34,6 +34,36 @@ def test_words_without_class_end_the_history(path):
         (want,) = model.token_log_proba([text])
         np.testing.assert_allclose(word_by_word(model, text.split()), want)
         assert np.isnan(want).sum() == text.split().count("zebra")
+
+
+@pytest.mark.parametrize("path", [None, *PATHS])
+@pytest.mark.parametrize("unknown", [None, "<unk>"])
+def test_texts_of_large_models_are_scored_in_the_order_of_the_contexts(
+    path, unknown, monkeypatch
+):
+    estimator = AdditiveLM(delta=0.1)
+    if path is not None:
+        estimator = make_pipeline(ContextRefiner(path), estimator)
+    model = LanguageModel(
+        estimator, max_depth=3, unknown=unknown, out_of_vocabulary="exclude"
+    ).fit(TEXT)
+    rng = np.random.default_rng(0)
+    words = np.array(["a", "b", "c", "zebra"])
+    text = [" ".join(words[rng.integers(0, 4, n)]) for n in rng.integers(0, 9, 40)]
+    sentences = model.number_text(text)
+    want = model.predictor.score(sentences)
+    orders = []
+    by_last = _predictors._by_last
+    monkeypatch.setattr(
+        _predictors, "_by_last", lambda *a: orders.append(by_last(*a)) or orders[-1]
+    )
+    monkeypatch.setattr(_predictors, "_LARGE", 1)
+    monkeypatch.setattr(_predictors, "_MANY", 1)
+    monkeypatch.setattr(_predictors, "_BLOCK", 50)
+    got = model.predictor.score(sentences)
+    assert len(orders) > 2
+    for a, b in zip(got, want):
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("padding", [-1, 0])
