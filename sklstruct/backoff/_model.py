@@ -19,6 +19,7 @@ from ..symbols import Labels, check_sizes
 from . import _backoff_fast
 from ._core_fast import Model
 from ._distribution import Distribution, class_ids
+from ._order import by_last, order_pays
 from ._trees_fast import Backoff, Path
 
 # A probability computed as a sum may pass 1 by rounding.
@@ -304,7 +305,17 @@ class BackoffModel(Distribution):
         ValueError
             If `contexts` does not hold integers in -1..n_symbols-1.
         """
-        return self.tree.find_windows(contexts)
+        array = np.asarray(contexts)
+        if (
+            array.ndim != 2
+            or array.shape[1] < 2
+            or array.dtype.kind not in "iu"
+            or not order_pays(len(array), self.n_nodes)
+        ):
+            return self.tree.find_windows(array)
+        rows, nodes = by_last(*array.T[:-3:-1]), np.empty(len(array), dtype=np.int32)
+        nodes[rows] = self.tree.find_windows(array[rows])
+        return nodes
 
     def target(self, at: Any, y: NDArray) -> NDArray:
         """As `Distribution.target`."""

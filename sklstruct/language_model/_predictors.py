@@ -30,6 +30,7 @@ from ..backoff import (
     WiderModel,
 )
 from ..backoff._classifier import ClassifierModel
+from ..backoff._order import by_last, order_pays
 from ..backoff._words_fast import ArrayModel, Cursor, WordReader, cursor_of
 from ..symbols import Labels, NumberedText, SentenceEncoder, TextWindows
 from ..symbols._sentences import LONGEST_HISTORY
@@ -37,11 +38,6 @@ from ._positions import Scored
 
 # Positions that are scored at a time.
 _BLOCK = 1 << 18
-
-# A model of so many pairs does not fit into a processor's cache. From so many positions
-# of a text on, an order of the contexts takes less time than it saves: WikiText-2's
-# test part takes .6 of the time with 5.8 million pairs, 1.5 times with 0.6 million.
-_LARGE, _MANY = 1 << 21, 1 << 16
 
 # Probabilities of groups that are made at a time.
 _NUMBERS = 1 << 23
@@ -197,7 +193,7 @@ class TextPredictor:
         depth, sort = None, self.kernel.sorted_is_faster
         if isinstance(self.distribution, BackoffModel):
             depth = np.zeros(token.size, dtype=np.int32)
-            sort |= token.size >= _MANY and self.distribution.n_pairs >= _LARGE
+            sort |= order_pays(token.size, self.distribution.n_pairs)
         if y.min(initial=0) >= 0 and not sort:
             log_prob = self.kernel.targets(windows.tokens, windows.end, y, depth, False)
             return log_prob, depth
@@ -207,7 +203,8 @@ class TextPredictor:
         for block in row_blocks(known.size, _BLOCK):
             rows = known[block]
             if sort:
-                rows = rows[_by_last(windows.tokens, windows.end[rows])]
+                end = windows.end[rows]
+                rows = rows[by_last(windows.tokens[end - 1], windows.tokens[end - 2])]
             of_rows: Any = None if depth is None else depth[rows]
             log_prob[rows] = self.kernel.targets(
                 windows.tokens, windows.end[rows], y[rows], of_rows, False
@@ -228,20 +225,12 @@ class TextPredictor:
         blocks = row_blocks(token.size, max(1, _NUMBERS // n_groups))
         for block in blocks or [slice(0, 0)]:
             end, y = windows.end[block], word[block]
-            order = _by_last(windows.tokens, end)
+            order = by_last(windows.tokens[end - 1], windows.tokens[end - 2])
             proba, log_prob = self.kernel.group_sums(
                 windows.tokens, end, group, order, y
             )
             proba[y < 0] = np.nan
             yield log_prob, token[block], proba
-
-
-def _by_last(tokens, end):
-    """An order of histories by the last two tokens: contexts that stand close together
-    in the tables of a model are looked up one after the other."""
-    # Ties in any order: no answer depends on the others.
-    last = tokens[end - 1].astype(np.int64)
-    return np.argsort(last * (tokens.max(initial=0) + 2) + tokens[end - 2])
 
 
 class TreePredictor(TextPredictor):

@@ -10,7 +10,7 @@ import pytest
 from _oracles import make_model
 from scipy import stats
 
-from sklstruct.backoff import BackoffModel
+from sklstruct.backoff import BackoffModel, _order
 from sklstruct.backoff._trees_fast import Path
 from sklstruct.context_tree import (
     ContextTree,
@@ -330,6 +330,22 @@ def test_tokens_of_a_text_are_located(seed):
     want, want_depth = target_depth(toy.model, nodes[scored], cls[scored])
     np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(depth, want_depth)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.int8])
+@pytest.mark.parametrize("width", [1, 2, 3, 6])
+def test_many_contexts_of_a_large_model_are_located_in_order(dtype, width, monkeypatch):
+    toy = Toy(0, depth=4)
+    windows = np.random.RandomState(0).randint(-1, toy.S, (300, width)).astype(dtype)
+    want = toy.model.locate(windows)
+    assert np.unique(want).size > 4
+    monkeypatch.setattr(_order, "LARGE", 1)
+    monkeypatch.setattr(_order, "MANY", 1)
+    np.testing.assert_array_equal(toy.model.locate(windows), want)
+    np.testing.assert_array_equal(toy.model.locate(windows.tolist()), want)
+    for wrong in (windows.astype(float), windows.astype(str), windows + toy.S):
+        with pytest.raises(ValueError, match="contexts"):
+            toy.model.locate(wrong)
 
 
 def test_contexts_beyond_a_block_are_those_of_single_ones():

@@ -5,6 +5,8 @@ import pytest
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 
+from sklstruct.backoff import _order
+from sklstruct.backoff._order import by_last
 from sklstruct.language_model import LanguageModel, _predictors
 from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM
@@ -53,12 +55,11 @@ def test_texts_of_large_models_are_scored_in_the_order_of_the_contexts(
     sentences = model.number_text(text)
     want = model.predictor.score(sentences)
     orders = []
-    by_last = _predictors._by_last
     monkeypatch.setattr(
-        _predictors, "_by_last", lambda *a: orders.append(by_last(*a)) or orders[-1]
+        _predictors, "by_last", lambda *a: orders.append(by_last(*a)) or orders[-1]
     )
-    monkeypatch.setattr(_predictors, "_LARGE", 1)
-    monkeypatch.setattr(_predictors, "_MANY", 1)
+    monkeypatch.setattr(_order, "LARGE", 1)
+    monkeypatch.setattr(_order, "MANY", 1)
     monkeypatch.setattr(_predictors, "_BLOCK", 50)
     got = model.predictor.score(sentences)
     assert len(orders) > 2
