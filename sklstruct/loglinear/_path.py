@@ -95,7 +95,14 @@ class LamPath:
         self.labels = counted.labels
         self._beta, self._positive = beta, positive
         self.lams = np.array([fit["lam"] for fit in fits])
-        self.coefs = sp.csc_array(sp.hstack([fit["coef"] for fit in fits]))
+        # scipy's hstack takes seven times as long
+        ptr = np.cumsum([0, *(fit["row"].size for fit in fits)])
+        ptr = ptr.astype(sp.get_index_dtype(maxval=ptr[-1]))
+        row, coef = (
+            np.concatenate([f[name] for f in fits]) for name in ("row", "coef")
+        )
+        shape = counted.pairs.n_pairs, len(fits)
+        self.coefs = sp.csc_array((coef, row, ptr), shape=shape)
         self.objective = np.array([fit["objective"] for fit in fits])
         self.n_parameters = np.diff(self.coefs.indptr)
         self.n_iter = np.array([fit["n_iter"] for fit in fits])
@@ -185,9 +192,11 @@ def _solutions(model, counted, lams, largest):
 
 def _row_of(fit, lam, result, w):
     """One row of a `LamPath`; w: the weights of all pairs."""
+    row = np.flatnonzero(w).astype(np.int32)
     found = {
         "lam": lam,
-        "coef": sp.csc_array(w[:, None]),
+        "row": row,
+        "coef": w[row],
         "objective": result.objective,
         "n_iter": len(result.history),
         "optimality": result.optimality,
@@ -196,7 +205,7 @@ def _row_of(fit, lam, result, w):
     if fit.solver.verbose > 0:
         print(
             f"[lam_path] lam={lam:.4g}: objective {result.objective:.6g}, "
-            f"{found['coef'].nnz} weights, {found['n_iter']} iterations",
+            f"{row.size} weights, {found['n_iter']} iterations",
             flush=True,
         )
     return found
