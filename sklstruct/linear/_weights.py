@@ -14,7 +14,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._checks import CheckedState, as_ids, check_length, check_pointers
-from .._parallel import row_blocks
 from . import _weights_fast as kernels
 from ._samples import Samples, is_sparse, narrow_indices
 
@@ -161,13 +160,8 @@ def packed(
     parts, first = [], 0
     for W, m in strips:
         intercept[first : first + m] = W[-1, :m] * np.float32(constant)
-        W = W[:-1]
-        least = np.maximum(W.max(axis=0, initial=0), -W.min(axis=0, initial=0))
-        least *= np.float32(threshold)
-        least[m:] = np.inf  # padding
-        for some in row_blocks(len(W), 1 << 14):  # without masks of all weights
-            is_kept = (W[some] > least) | (W[some] < -least)
-            count[some] += np.count_nonzero(is_kept, axis=1).astype(np.uint32)
+        W, least = W[:-1], np.empty(W.shape[1], dtype=np.float32)
+        kernels.count_kept(W, m, threshold, least, count)  # lanes from m on are padding
         parts.append((W, first, least))
         first += m
     length = np.minimum(count + (count + 1) // 2, np.uint32(M))

@@ -4,7 +4,7 @@ The layout is that of `_weights.h`. Building it costs two passes over the dense 
 of a node; scores cost the weights of the sample's features and no search.
 """
 
-from libc.math cimport fabsf
+from libc.math cimport INFINITY, fabsf
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 
 from .._watch cimport Watch, over, propagate, watch_of
@@ -40,6 +40,31 @@ def localise(
     with nogil:
         for k in range(index.shape[0]):
             local[k] = <int32_t>sklstruct_row(&words[0], &rank[0], index[k])
+
+
+def count_kept(
+    const float[:, ::1] W, Py_ssize_t m, float threshold, float[::1] least,
+    uint32_t[::1] count,
+):
+    """least[k] = `threshold` times the largest absolute weight of lane k, infinite from
+    lane m on; count[r] += the number of weights of row r above it in size."""
+    cdef Py_ssize_t r, k, L = W.shape[1]
+    cdef uint32_t n
+    cdef const float* w
+    with nogil:
+        for k in range(L):
+            least[k] = 0
+        for r in range(W.shape[0]):
+            w = &W[r, 0]
+            for k in range(L):
+                least[k] = fabsf(w[k]) if fabsf(w[k]) > least[k] else least[k]
+        for k in range(L):
+            least[k] = threshold * least[k] if k < m else INFINITY
+        for r in range(W.shape[0]):
+            w, n = &W[r, 0], 0
+            for k in range(L):
+                n += fabsf(w[k]) > least[k]
+            count[r] += n
 
 
 def pack(
