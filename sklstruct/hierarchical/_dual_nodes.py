@@ -40,7 +40,7 @@ from ._label_fold import (
     unseen_scores,
 )
 from ._label_problems import LabelProblems
-from ._nodes import Run, TrainingSet
+from ._nodes import Run, TrainingSet, in_blocks
 from ._problems import Problems, warn_not_converged
 
 # Routing nodes of a level that are expanded, for each evaluated leaf.
@@ -346,17 +346,18 @@ class DualNodes(DualFits):
         posterior = self._posterior(np.array([CHAIN] * forest.n_trees), n_leaves)
         stop = np.zeros(1, dtype=np.int32)
         posterior.record(
-            as_rows(window.X[:n]), scratch_of(self), unseen_scores(window.unseen, n), t,
-            window.targets.outcome, *fold[:-1], stop,
+            as_rows(window.X, slice(n)), scratch_of(self),
+            unseen_scores(window.unseen, n), t, window.targets.outcome, *fold[:-1],
+            stop,
         )  # fmt: skip
         return fold
 
     def _rows_of_fold(self, X, unseen, part):
         """log P of the labels above `LEAST` for a part of the fold."""
-        code, log_proba = _empty(X[part], self.forest.terminal.shape[1])
+        code, log_proba = _empty(part.stop - part.start, self.forest.terminal.shape[1])
         log_proba[:] = -np.inf
         answers = "labels", code, log_proba, np.zeros(1, dtype=np.int32), np.log(LEAST)
-        self._fill(self._posterior(), X[part], *answers, unseen.part(part.start))
+        self._fill(self._posterior(), X, part, *answers, unseen.part(part.start))
         if self.raised is not None:
             self.raised.raise_rows(log_proba)
         return log_proba
@@ -383,11 +384,11 @@ class DualNodes(DualFits):
         numbers = self.numbers if numbers is None else numbers
         return Posterior(self, numbers, n_leaves, _BEAM * n_leaves, BEYOND)
 
-    def _fill(self, posterior, X, kind, code, log_proba, stop, least=0.0, *more):
+    def _fill(self, posterior, X, part, kind, code, log_proba, stop, least=0.0, *more):
         """Fill two arrays by `Posterior.answer`; returns the dot products."""
-        n_dots = np.zeros(X.shape[0], dtype=np.int64)
+        n_dots = np.zeros(len(log_proba), dtype=np.int64)
         answers = kind, code, log_proba, n_dots, least, stop
-        posterior.answer(as_rows(X), scratch_of(self), *answers, *more)
+        posterior.answer(as_rows(X, part), scratch_of(self), *answers, *more)
         return n_dots
 
     def _answer(self, X, kind, code, log_proba, n_jobs):
@@ -397,9 +398,9 @@ class DualNodes(DualFits):
 
         def block(part, stop):
             arrays = code[part], log_proba[part]
-            n_dots[part] = self._fill(posterior, X[part], kind, *arrays, stop)
+            n_dots[part] = self._fill(posterior, X, part, kind, *arrays, stop)
 
-        self._blocks(block, X.shape[0], _ROWS, n_jobs)
+        in_blocks(block, X.shape[0], _ROWS, n_jobs)
         return n_dots
 
     def each(
@@ -419,13 +420,13 @@ class DualNodes(DualFits):
         X, posterior = single(X), self._posterior()
 
         def block(part, stop):
-            rows = X[part]
-            code, _ = _empty(rows, n_columns if kind == "labels" else 0)
-            out = np.empty((rows.shape[0], n_columns))
-            self._fill(posterior, rows, kind, code, out, stop, least, None, tree)
+            n = part.stop - part.start
+            code, _ = _empty(n, n_columns if kind == "labels" else 0)
+            out = np.empty((n, n_columns))
+            self._fill(posterior, X, part, kind, code, out, stop, least, None, tree)
             use(part, code, out)
 
-        self._blocks(block, X.shape[0], rows_per_block(4 * n_columns), n_jobs)
+        in_blocks(block, X.shape[0], rows_per_block(4 * n_columns), n_jobs)
 
     def rows(self, X: Samples, use: Use, n_jobs: int | None) -> None:
         def raise_rows(part, _, out):
@@ -436,14 +437,14 @@ class DualNodes(DualFits):
         self.each(X, "all", self.forest.terminal.shape[1], raise_rows, n_jobs)
 
     def best(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
-        best, log_proba = _empty(X, 1)
+        best, log_proba = _empty(X.shape[0], 1)
         n_dots = self._answer(X, "best", best, log_proba, n_jobs)
         return best[:, 0], n_dots
 
     def search(self, X: Samples, k: int, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         if self.raised is not None:
             return super().search(X, k, n_jobs)
-        best, log_proba = _empty(X, k)
+        best, log_proba = _empty(X.shape[0], k)
         self._answer(X, "best", best, log_proba, n_jobs)
         return best, log_proba
 
@@ -477,8 +478,7 @@ def plain_numbers(several: bool) -> tuple[float, ...]:
     return 2 * Sigmoid() if several else CHAIN
 
 
-def _empty(X, k):
-    n = X.shape[0]
+def _empty(n, k):
     return np.zeros((n, k), dtype=np.int32), np.empty((n, k))
 
 

@@ -140,9 +140,17 @@ class NodeModels(CheckedState, ABC):
     def _blocks(
         block: Callable[[slice, NDArray], Any], n: int, step: int, n_jobs: int | None
     ) -> None:
-        """block(slice, flag that stops all threads) for n rows, in threads."""
-        with single_blas_thread(), ThreadMap(n_jobs) as parallel, stop_flag() as stop:
-            parallel(lambda part: block(part, stop), row_blocks(n, step))
+        """`in_blocks` for functions that call the BLAS."""
+        with single_blas_thread():
+            in_blocks(block, n, step, n_jobs)
+
+
+def in_blocks(
+    block: Callable[[slice, NDArray], Any], n: int, step: int, n_jobs: int | None
+) -> None:
+    """block(slice, flag that stops all threads) for n rows, in threads."""
+    with ThreadMap(n_jobs) as parallel, stop_flag() as stop:
+        parallel(lambda part: block(part, stop), row_blocks(n, step))
 
 
 def seeded(estimator: Any, rng: RandomState, replace: bool = False) -> Any:

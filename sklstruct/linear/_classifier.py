@@ -545,7 +545,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
             scores = np.empty((part.stop - part.start, n_rows), dtype=np.float32)
             if whole is None:
                 room = np.empty(weights.lanes, dtype=np.float32)
-                view, rows = kernels.NodeWeightsView(weights), as_rows(X[part])
+                view, rows = kernels.NodeWeightsView(weights), as_rows(X, part)
                 kernels.all_scores(view, rows, first, scores, room, stop)
             else:
                 dense = X[part].astype(np.float64)

@@ -356,12 +356,15 @@ class NodeWeights(CheckedState):
         return columns[row[:n]], outcome[:n], weight[:n]
 
 
-def as_rows(X: Samples) -> kernels.FloatRows:
-    """A float32 X as the kernels read it; indices of X must be int32."""
+def as_rows(X: Samples, part: slice = slice(None)) -> kernels.FloatRows:
+    """Rows of a float32 X as the kernels read them: no copy of a sparse X, whose
+    indices must be int32."""
     if not is_sparse(X):
-        return kernels.FloatRows.dense(X)
-    indptr = X.indptr.astype(np.int64)
-    return kernels.FloatRows.sparse(X.data, narrow_indices(X), indptr)
+        return kernels.FloatRows.dense(X[part])
+    start, stop, _ = part.indices(X.shape[0])
+    indptr = X.indptr[start : stop + 1].astype(np.int64)
+    index = narrow_indices(X)[indptr[0] : indptr[-1]]
+    return kernels.FloatRows.sparse(X.data, index, indptr)
 
 
 def _ptr(sizes):
