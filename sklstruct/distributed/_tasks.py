@@ -7,6 +7,7 @@ them again if a worker is lost. A fit is an object with a state, one for each sh
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import pickle
 import platform
@@ -345,8 +346,8 @@ class ShardFit:
 
     The counts and the fitted model are in files of the worker, and in memory only while
     a method needs them. A fit that `restarts` is in memory until that of another shard
-    continues; see `take_turn`. Arrays of other fits are in a mapped file; see
-    `make_room`.
+    continues; see `take_turn`. Arrays of other fits are in a mapped file if the memory
+    has a limit; see `make_room`.
 
     count, arguments: a function that returns the contexts and their counts, a
     `ShardCounts`, and its arguments.
@@ -484,7 +485,7 @@ class ShardFit:
 
     def _begin(self):
         """The function of a new fit."""
-        if self._how.restarts:
+        if self._how.restarts or self._room == math.inf:
             return self._run
         n_bytes = self.describe()[2] * self._how.bytes_of_a_pair
         arrays, run = ArrayFile(get_worker().local_directory, n_bytes), self._run
