@@ -7,6 +7,7 @@ them again if a worker is lost. A fit is an object with a state, one for each sh
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import pickle
 import platform
@@ -160,18 +161,19 @@ class PartCounts:
         )  # fmt: skip
         self._places = self._run.places([(), *(last for _, last in bounds)])
 
-    def _of_shard(self, shard):
+    def of_shard(self, shard: int) -> RunFile:
+        """The counts of a shard, in the file of the part."""
         begin, end = self._places
         return self._run.range(begin[..., shard], end[..., shard + 1])
 
     def sizes(self, shard: int) -> list[tuple[int, int, int]]:
         """(number of the first node, nodes, pairs) of each level of a shard."""
-        levels = self._of_shard(shard).levels
+        levels = self.of_shard(shard).levels
         return [(level.first, level.nodes.size, level.target.size) for level in levels]
 
     def read(self, shard: int, wanted: list[tuple[int, int, int]]) -> list[np.ndarray]:
         """Entries of columns of a shard: (column, start, stop)."""
-        columns = self._of_shard(shard).columns()
+        columns = self.of_shard(shard).columns()
         return [columns[j].read(start, stop) for j, start, stop in wanted]
 
 
@@ -201,8 +203,9 @@ def merge_parts(
 ) -> ShardCounts:
     """The counts of a shard, merged from the counts of all parts.
 
-    The counts are copied to the disk of this worker in batches of records, and merged
-    from there. PartLost if the worker of a part is lost.
+    The counts of parts of other workers are copied to the disk of this worker in
+    batches of records, and all are merged from there. PartLost if the worker of a part
+    is lost.
 
     parts: the address of the worker and the key of the `PartCounts` of each part.
     n_symbols, sizes: the fields of `ShardCounts`.
@@ -217,6 +220,8 @@ def merge_parts(
 def _copy_part(address, key, shard, n_symbols, folder):
     """The counts of a shard in a part of the text, in a file of this worker."""
     worker, sync = get_worker(), import_distributed().utils.sync
+    if address == worker.address and key in worker.state.actors:
+        return worker.state.actors[key].of_shard(shard)
 
     def ask(method, *arguments):
         # As `distributed.Actor` does, which waits forever for some lost workers.
@@ -321,12 +326,28 @@ def make_room(arrays: ArrayFile, room: float) -> None:
     _in_memory[:] = map(weakref.ref, [*others, arrays])
 
 
+# The fit of each worker that restarts and is in memory. A process can have several
+# workers.
+_at_work: weakref.WeakKeyDictionary[Any, weakref.ref[ShardFit]]
+_at_work = weakref.WeakKeyDictionary()
+
+
+def take_turn(fit: ShardFit) -> None:
+    """Free the memory of another fit that restarts: a worker has one at a time."""
+    worker = get_worker()
+    other = _at_work[worker]() if worker in _at_work else None
+    if other not in (None, fit):
+        other.leave()
+    _at_work[worker] = weakref.ref(fit)
+
+
 class ShardFit:
     """The fit of one shard on a worker, driven from outside; see `Lockstep`.
 
     The counts and the fitted model are in files of the worker, and in memory only while
-    a method needs them. A fit that `restarts` has ended when `advance` returns. Arrays
-    of other fits are in a mapped file; see `make_room`.
+    a method needs them. A fit that `restarts` is in memory until that of another shard
+    continues; see `take_turn`. Arrays of other fits are in a mapped file if the memory
+    has a limit; see `make_room`.
 
     count, arguments: a function that returns the contexts and their counts, a
     `ShardCounts`, and its arguments.
@@ -357,7 +378,7 @@ class ShardFit:
         self._how = FITS[type(estimator)]
         self._shard, self._room = shard, room
         self._arrays: ArrayFile | None = None
-        self._model: Stored | None = None
+        self._model: ShardModel | None = None  # of `Stored`
 
         # The thread must not refer to this object, whose deletion ends the thread.
         def run(meeting):
@@ -432,34 +453,39 @@ class ShardFit:
 
     def advance(self, answers: list) -> Request:
         """Continue with one answer after the other; the request after the last."""
-        lockstep = self._lockstep or Lockstep(self._begin())
+        if self._how.restarts:
+            take_turn(self)
+            before = self._given.load() if self._given else []
+            self._given = self._store(before + answers)
+            if self._lockstep is None:
+                answers = before + answers
+        self._lockstep = lockstep = self._lockstep or Lockstep(self._begin())
         if self._arrays is not None:
             make_room(self._arrays, self._room)
-        if self._how.restarts:
-            before = self._given.load() if self._given else []
-            answers = before + answers
-            self._given = self._store(answers)
         for answer in answers:
             request = lockstep.advance(answer)
             if request.kind in (DONE, ERROR):
                 break  # also in a repetition: the thread is gone and answers no more
-        ended = self._how.restarts or request.kind == DONE
-        if ended:
-            lockstep.end()
-            self._arrays = None
-        self._lockstep = None if ended else lockstep
+        if request.kind == DONE or (self._how.restarts and request.kind == ERROR):
+            self.leave()
         if request.kind == DONE:
             model, notes = request.value
-            self._model = self._store(model)
+            self._model = ShardModel(*map(self._store, model))
             self._n_levels = model.pairs.tree.n_levels
             return Request(DONE, notes)
         if request.kind == ERROR:
             return Request(ERROR, Failure.of(request.value))
         return request
 
+    def leave(self) -> None:
+        """End the thread of the fit, and free its memory."""
+        if self._lockstep is not None:
+            self._lockstep.end()
+        self._lockstep = self._arrays = None
+
     def _begin(self):
         """The function of a new fit."""
-        if self._how.restarts:
+        if self._how.restarts or self._room == math.inf:
             return self._run
         n_bytes = self.describe()[2] * self._how.bytes_of_a_pair
         arrays, run = ArrayFile(get_worker().local_directory, n_bytes), self._run
@@ -468,12 +494,9 @@ class ShardFit:
 
     def model(self, name: str) -> Any:
         """A field of the fitted model."""
-        return getattr(self._fitted(), name)
-
-    def _fitted(self) -> ShardModel:
         if self._model is None:
             raise RuntimeError("the fit of this shard has not ended")
-        return self._model.load()
+        return getattr(self._model, name).load()
 
     def write(self, folder: str, step: str, *arguments: Any) -> Any:
         """A step of writing a file, by the plan in a folder that all workers see."""
@@ -488,8 +511,8 @@ class ShardFit:
             plan = pickle.load(file)
         if hasattr(plan, step):  # needs no numbers of the model
             return getattr(plan, step)(self._shard, *arguments)
-        pairs, log_prob, log_backoff, *_ = self._fitted()
-        writer = plan.shard(plan, self._shard, pairs, log_prob, log_backoff)
+        numbers = map(self.model, ("pairs", "log_prob", "log_backoff"))
+        writer = plan.shard(plan, self._shard, *numbers)
         return getattr(writer, step)(*arguments)
 
 

@@ -327,6 +327,21 @@ def test_shards_fit_into_the_memory_of_the_workers(client, monkeypatch, memory, 
     same_model(one, many, exact=True)
 
 
+def test_a_fit_stays_in_memory_until_another_needs_it(client, monkeypatch):
+    """Of three shards on two workers, two at least take turns, at each of two sums."""
+    loaded, load = [], _tasks.ShardCounts.load
+
+    def loading(counts):
+        loaded.append(counts)
+        return load(counts)
+
+    monkeypatch.setattr(_tasks.ShardCounts, "load", loading)
+    on_cluster(KneserNeyLM(), max_depth=2, n_shards=1).fit(sentences(50))
+    assert len(loaded) == 1
+    on_cluster(KneserNeyLM(), max_depth=2, n_shards=3).fit(sentences(50))
+    assert len(loaded) >= 1 + 3 + 2 * 2
+
+
 def test_arrays_of_a_log_linear_fit_fit_into_the_memory(client, monkeypatch):
     """One shard at a time is in memory, and all others are in files."""
     rng, seen = np.random.default_rng(0), set()
@@ -699,18 +714,18 @@ def test_errors_inside_a_fit_reach_the_caller(client, monkeypatch):
 
 def test_an_error_of_a_repeated_fit_reaches_the_caller(client, monkeypatch):
     """A fit that restarts fails earlier than before, as if the memory were full now."""
-    runs = []
+    runs, n_shards = [], 4  # on two workers
 
     def fit_tree(self, shard, count):
         runs.append(shard)
-        if len(runs) > 2:
+        if len(runs) > n_shards:
             raise MemoryError("not enough for a repetition")
         shard.total(np.zeros(2))
         shard.total(np.zeros(2))
 
     monkeypatch.setattr(WittenBellLM, "_fit_tree", fit_tree)
     with pytest.raises(MemoryError, match="not enough for a repetition"):
-        on_cluster(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
+        on_cluster(WittenBellLM(), n_shards=n_shards).fit(["a b", "b a"])
 
 
 class Never:
