@@ -289,21 +289,21 @@ cdef void gradient(
     cdef double v
     cdef double* at
     if node.indptr == NULL:
-        while j < d:
-            step = slice_of(j, d, n * r)
+        while j < r:
+            step = slice_of(j, r, n * d)
             if r == 1:
-                step = d
                 gemv("N", <int>d, <int>n, X, R, cast)
-            else:
+            else:  # G', as (d, r) has BLAS copy R in the worse order
                 gemm(
-                    "N", "T", <int>r, <int>step, <int>n, R, <int>r, X + j, <int>d,
-                    cast + j * r,
+                    "N", "T", <int>d, <int>step, <int>n, X, <int>d, R + j, <int>r,
+                    cast + j * d,
                 )
-            if over(node.watch, step * n * r):
+            if over(node.watch, step * n * d):
                 return
             j += step
-        for i in range(node.size):
-            g[i] = cast[i]
+        for i in range(d):
+            for k in range(r):
+                g[i * r + k] = cast[k * d + i]
     else:
         for i in range(node.size):
             g[i] = 0
