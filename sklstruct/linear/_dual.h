@@ -77,23 +77,10 @@ static inline void sklstruct_prefetch_run(ptrdiff_t n, const void *start)
         for (j = 0; j < vectors; j++)                                               \
             out[j] = sum[j] + more[j];                                              \
     }
-/* W[index[k]] += x[k] step for these lanes. The compiler does not know that W and step
- * are apart, and would read the step again for each k: vectors keep it in registers. */
-#define SKLSTRUCT_ADD_ROWS(vectors)                                                 \
-    {                                                                               \
-        sklstruct_v8 move[vectors];                                                 \
-        for (j = 0; j < vectors; j++)                                               \
-            move[j] = ((const sklstruct_v8 *)(step + i))[j];                        \
-        for (k = 0; k < n; k++) {                                                   \
-            sklstruct_v8 *w = (sklstruct_v8 *)SKLSTRUCT_ROW(k);                     \
-            for (j = 0; j < vectors; j++)                                           \
-                w[j] += x[k] * move[j];                                             \
-        }                                                                           \
-    }
 
 /* z += sum_k x[k] W[index[k]]; a dense row has index NULL, for 0, 1, 2, ... The order of
  * additions does not depend on M. */
-SKLSTRUCT_WIDE static void sklstruct_scores(
+SKLSTRUCT_INLINE void sklstruct_scores_of(
     ptrdiff_t n, const float *x, const int32_t *index, const float *W, ptrdiff_t M,
     float *z)
 {
@@ -104,6 +91,8 @@ SKLSTRUCT_WIDE static void sklstruct_scores(
         return;
     }
 #ifdef SKLSTRUCT_VECTORS
+    for (; i + 64 <= M; i += 64)
+        SKLSTRUCT_SUM_ROWS(8)
     for (; i + 32 <= M; i += 32)
         SKLSTRUCT_SUM_ROWS(4)
     if (i < M)
@@ -115,27 +104,37 @@ SKLSTRUCT_WIDE static void sklstruct_scores(
 #endif
 }
 
-/* W[index[k]] += x[k] step. */
+/* The same, for callers outside of a step. */
+SKLSTRUCT_WIDE static void sklstruct_scores(
+    ptrdiff_t n, const float *x, const int32_t *index, const float *W, ptrdiff_t M,
+    float *z)
+{
+    sklstruct_scores_of(n, x, index, W, M, z);
+}
+
+/* W[index[k]] += x[k] step, a whole row after the other. The compiler does not know that
+ * W and step are apart: vectors. */
 SKLSTRUCT_INLINE void sklstruct_spread(
     ptrdiff_t n, const float *x, const int32_t *index, const float *step, ptrdiff_t M,
     float *W)
 {
-    ptrdiff_t i = 0, j, k;
-    if (M == 1) {
-        for (k = 0; k < n; k++)
-            W[index ? index[k] : k] += x[k] * step[0];
-        return;
-    }
+    ptrdiff_t j, k;
+    for (k = 0; k < n; k++) {
+        float *w = W + (index ? index[k] : k) * M;
 #ifdef SKLSTRUCT_VECTORS
-    for (; i + 32 <= M; i += 32)
-        SKLSTRUCT_ADD_ROWS(4)
-    if (i < M)
-        SKLSTRUCT_ADD_ROWS(2)
-#else
-    for (k = 0; k < n; k++)
-        for (j = 0; j < M; j++)
-            SKLSTRUCT_ROW(k)[j] += x[k] * step[j];
+        if (M > 1) {
+            for (j = 0; j < M; j += 16) {
+                sklstruct_v8 *to = (sklstruct_v8 *)(w + j);
+                const sklstruct_v8 *move = (const sklstruct_v8 *)(step + j);
+                to[0] += x[k] * move[0];
+                to[1] += x[k] * move[1];
+            }
+            continue;
+        }
 #endif
+        for (j = 0; j < M; j++)
+            w[j] += x[k] * step[j];
+    }
 }
 
 /* Pairwise: sixteen steps one after the other would take as long as the products. */
@@ -288,7 +287,7 @@ SKLSTRUCT_INLINE float sklstruct_logf(float x)
 
 /* Multinomial loss; as sklstruct_hinge, y >= 0 and M >= 16. `old` and `d` are room.
  * `correct`: a secant correction of the length of the step. */
-SKLSTRUCT_WIDE static double sklstruct_multinomial(
+SKLSTRUCT_INLINE double sklstruct_multinomial_of(
     ptrdiff_t M, const float *restrict z, const float *restrict live, ptrdiff_t y,
     float C, float q, int correct, float *restrict a, float *restrict step,
     float *restrict old, float *restrict d)
@@ -348,6 +347,14 @@ SKLSTRUCT_WIDE static double sklstruct_multinomial(
     return sklstruct_move(M, step, a);
 }
 
+/* The same, for callers that have the scores of a sample. */
+SKLSTRUCT_WIDE static double sklstruct_multinomial(
+    ptrdiff_t M, const float *z, const float *live, ptrdiff_t y, float C, float q,
+    int correct, float *a, float *step, float *old, float *d)
+{
+    return sklstruct_multinomial_of(M, z, live, y, C, q, correct, a, step, old, d);
+}
+
 /* Lanes up to which a step has its room on the stack. */
 enum { SKLSTRUCT_LOCAL = 128 };
 
@@ -362,14 +369,14 @@ SKLSTRUCT_INLINE double sklstruct_step_of(
     ptrdiff_t j;
     for (j = 0; j < M; j++)
         z[j] = constant * last[j];
-    sklstruct_scores(s->n, s->x, s->index, W, M, z);
+    sklstruct_scores_of(s->n, s->x, s->index, W, M, z);
     if (loss == SKLSTRUCT_HINGE)
         total = sklstruct_hinge(M, z, live, s->y, s->n_y, s->C, s->q, a, step);
     else if (loss == SKLSTRUCT_LOGISTIC)
         total = sklstruct_logistic(
             M, z, live, s->y, s->n_y, s->C, s->q, a, step, old);
     else
-        total = sklstruct_multinomial(
+        total = sklstruct_multinomial_of(
             M, z, live, s->y[0], s->C, s->q, correct, a, step, old, move);
     if (total * s->q > rest) {
         sklstruct_spread(s->n, s->x, s->index, step, M, W);
