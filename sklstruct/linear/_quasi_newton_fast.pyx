@@ -293,7 +293,7 @@ cdef void gradient(
             step = slice_of(j, r, n * d)
             if r == 1:
                 gemv("N", <int>d, <int>n, X, R, cast)
-            else:  # G', as (d, r) has BLAS copy R in the worse order
+            else:  # the transpose of g: BLAS copies X and R in less time
                 gemm(
                     "N", "T", <int>d, <int>step, <int>n, X, <int>d, R + j, <int>r,
                     cast + j * d,
