@@ -35,6 +35,10 @@ takes no time, is not counted and ends the context.
 
 import numpy as np
 
+from cpython.pythread cimport (
+    NOWAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock,
+    PyThread_release_lock, PyThread_type_lock,
+)
 from libc.math cimport INFINITY, NAN, exp, fabs, log, log1p, pow
 from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
 from libc.string cimport memset
@@ -138,7 +142,7 @@ cdef class Counts:
     cdef readonly object settings
     cdef Shape shape
     cdef Progress at
-    cdef bint busy
+    cdef PyThread_type_lock lock  # of the thread that uses the counts
     cdef const int32_t[::1] group  # the class of each word
     cdef const double[:, ::1] decay  # of single words, of longer n-grams
     cdef Node[::1] nodes
@@ -155,6 +159,15 @@ cdef class Counts:
     cdef double *proba  # P of each class with the learnt weights, up to a factor
     cdef double *of_base  # P of each class in the base
     cdef double *unseen  # ln of the factor of a word without counts, of each class
+
+    def __cinit__(self):
+        self.lock = PyThread_allocate_lock()
+        if self.lock == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        if self.lock != NULL:
+            PyThread_free_lock(self.lock)
 
     def __init__(self, settings):
         cdef Shape *s = &self.shape
@@ -207,44 +220,54 @@ cdef class Counts:
 
     def reset(self):
         """Forget all words."""
-        self._check_idle()
+        self._hold()
         self._clear()
+        PyThread_release_lock(self.lock)
 
     def copy(self):
         """Independent counts, with the same settings."""
-        self._check_idle()
         cdef Counts other = Counts.__new__(Counts)
-        other.settings, other.shape, other.at = self.settings, self.shape, self.at
-        other.group, other.decay = self.group, self.decay
-        other._make_room()
-        other.nodes, other.value = self.nodes.copy(), self.value.copy()
-        other.table = self.table.copy()
-        # Tables that nothing is written to are shared.
-        other.class_value, other.weight, other.past = (
-            self.class_value.copy() if self.shape.n_class else self.class_value,
-            self.weight.copy() if self.shape.learns else self.weight,
-            self.past.copy() if self.shape.length >= 0 else self.past,
-        )
+        self._hold()
+        try:
+            other.settings, other.shape, other.at = self.settings, self.shape, self.at
+            other.group, other.decay = self.group, self.decay
+            other._make_room()
+            other.nodes, other.value = self.nodes.copy(), self.value.copy()
+            other.table = self.table.copy()
+            # Tables that nothing is written to are shared.
+            other.class_value, other.weight, other.past = (
+                self.class_value.copy() if self.shape.n_class else self.class_value,
+                self.weight.copy() if self.shape.learns else self.weight,
+                self.past.copy() if self.shape.length >= 0 else self.past,
+            )
+        finally:
+            PyThread_release_lock(self.lock)
         return other
 
     def __reduce__(self):
-        self._check_idle()
-        used = self.at.n_nodes
-        arrays = [self.nodes[:used], self.value[:used], self.class_value, self.weight,
-                  self.past]
-        return Counts, (self.settings,), (self.at, [*map(np.array, arrays)])
+        self._hold()
+        try:
+            used = self.at.n_nodes
+            arrays = [self.nodes[:used], self.value[:used], self.class_value,
+                      self.weight, self.past]
+            return Counts, (self.settings,), (self.at, [*map(np.array, arrays)])
+        finally:
+            PyThread_release_lock(self.lock)
 
     def __setstate__(self, state):
         self.at, arrays = state
         self.nodes, self.value, self.class_value, self.weight, self.past = arrays
         self._enter_all()
 
-    cdef _check_idle(self):
-        if self.busy:
+    cdef int _hold(self) except -1:
+        """The counts are for this thread alone until it releases the lock: a thread
+        that makes room lets others run, and replaces what they would read."""
+        if not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
             raise ValueError(
                 "state: another thread is reading a text with this state; give each "
                 "thread its own copy"
             )
+        return 0
 
     # ------------------------------------------------------------------ memory
 
@@ -627,33 +650,38 @@ cdef class Counts:
         """
         cdef Py_ssize_t i
         cdef const double *p = NULL
-        self._check_idle()
-        self._grow(words.shape[0])
-        self.busy = True
-        with nogil:
-            for i in range(words.shape[0]):
-                if of_base is not None:
-                    p = &of_base[i, 0]
-                if parts is not None:
-                    self.parts, self.features = &parts[i, 0], &features[i, 0]
-                    self.in_class = &in_class[i, 0] if in_class.shape[1] else NULL
-                out[i] = self._read(m, words[i], first[i], log_base[i], p)
-        self._make_room()
-        self.busy = False
+        self._hold()
+        try:
+            self._grow(words.shape[0])
+            with nogil:
+                for i in range(words.shape[0]):
+                    if of_base is not None:
+                        p = &of_base[i, 0]
+                    if parts is not None:
+                        self.parts, self.features = &parts[i, 0], &features[i, 0]
+                        self.in_class = &in_class[i, 0] if in_class.shape[1] else NULL
+                    out[i] = self._read(m, words[i], first[i], log_base[i], p)
+            self._make_room()
+        finally:
+            PyThread_release_lock(self.lock)
 
     def step(self, Mixer m, int32_t y, uint8_t first, double log_base,
              const double[::1] of_base):
         """ln P of one word, which is then counted."""
-        self._check_idle()
-        self._grow(1)
-        return self._read(
-            m, y, first, log_base, NULL if of_base is None else &of_base[0])
+        self._hold()
+        try:
+            self._grow(1)
+            return self._read(
+                m, y, first, log_base, NULL if of_base is None else &of_base[0])
+        finally:
+            PyThread_release_lock(self.lock)
 
     def row(self, Mixer m, bint first, const double[::1] log_base, double[::1] out):
         """out <- ln P of all words that may come next; nothing is counted."""
-        cdef TextCursor r = self.at.cursors[NEWEST]
+        cdef TextCursor r
         cdef int32_t y, g, n = max(1, self.shape.n_groups)
-        self._check_idle()
+        self._hold()
+        r = self.at.cursors[NEWEST]
         if first:
             self._begin(&r)
         memset(self.of_base, 0, n * sizeof(double))
@@ -668,6 +696,7 @@ cdef class Counts:
                 out[y] = log_base[y] + self.unseen[g]
             else:
                 out[y] = self._log_prob(m, &r, y, g, log_base[y], self.of_base)
+        PyThread_release_lock(self.lock)
 
 
 cdef _enlarged(array, need, most=None):

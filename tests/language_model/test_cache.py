@@ -1,6 +1,8 @@
 """CacheLM against its definition, computed from the text so far at every word."""
 
+import contextlib
 import pickle
+import sys
 import threading
 from unittest import mock
 
@@ -765,6 +767,39 @@ def test_a_state_is_read_by_one_thread_at_a_time(n):
         thread.join(600)
     assert all("give each thread its own copy" in error for error in errors)
     assert np.isfinite(model.perplexity(HELD, state=state))
+
+
+def test_a_text_is_read_as_a_whole_or_not_at_all():
+    """Also where another thread begins while this one makes room for the words."""
+    model, text = cached(), [["w1", "w2"]] * 2_000
+    want = []
+    state = model.new_state()
+    for _ in range(2):
+        model.score_stream(text, state=state)
+        want.append((state.n_words_, model.perplexity(HELD, state=state.copy())))
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(60):
+            state, read = model.new_state(), []
+            meet = threading.Barrier(2, timeout=600)
+
+            def run():
+                meet.wait()
+                with contextlib.suppress(ValueError):
+                    model.score_stream(text, state=state)
+                    read.append(1)
+
+            threads = [threading.Thread(target=run) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(600)
+            n_read, perplexity = want[len(read) - 1]
+            assert state.n_words_ == n_read
+            assert model.perplexity(HELD, state=state) == pytest.approx(perplexity)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_a_length_beyond_the_text_takes_no_room():
