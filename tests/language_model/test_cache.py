@@ -777,6 +777,13 @@ def test_a_text_is_read_as_a_whole_or_not_at_all():
     for _ in range(2):
         model.score_stream(text, state=state)
         want.append((state.n_words_, model.perplexity(HELD, state=state.copy())))
+
+    def run(meet, state, read):
+        meet.wait()
+        with contextlib.suppress(ValueError):
+            model.score_stream(text, state=state)
+            read.append(1)
+
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -784,16 +791,12 @@ def test_a_text_is_read_as_a_whole_or_not_at_all():
             state, read = model.new_state(), []
             meet = threading.Barrier(2, timeout=600)
 
-            def run():
-                meet.wait()
-                with contextlib.suppress(ValueError):
-                    model.score_stream(text, state=state)
-                    read.append(1)
-
-            threads = [threading.Thread(target=run) for _ in range(2)]
-            for thread in threads:
+            both = [
+                threading.Thread(target=run, args=(meet, state, read)) for _ in range(2)
+            ]
+            for thread in both:
                 thread.start()
-            for thread in threads:
+            for thread in both:
                 thread.join(600)
             n_read, perplexity = want[len(read) - 1]
             assert state.n_words_ == n_read
