@@ -32,7 +32,8 @@
 # with a list of them, and sets `arrays` to those of its parts (`arrays_of`).
 #
 # Python asks about many contexts by the loop of the base: `targets`, `rows`, `best_of`,
-# `draws`, `group_sums`, `all_features`; `prepare` comes before a `best` or `draw`.
+# `draws`, `group_sums`, `all_features`; `prepare` comes before a `best` or `draw`. A
+# model of parts may ask them one after the other (`targets_in_order`).
 # For a single context: place = self.borrow(); ...; self.spare = place.
 from libc.stdint cimport int64_t
 

@@ -298,13 +298,19 @@ cdef class Model:
 
         sort: whether they may be asked in another order.
         """
+        check_length("y", y, len(position), "one per context")
+        if not (sort and self.sorted_is_faster):
+            return self.targets_in_order(tokens, position, y, depth)
         out = np.empty(len(position))
-        check_length("y", y, out.size, "one per context")
-        if sort and self.sorted_is_faster:
-            order = self.order(tokens, position)
-            out[order] = self.targets(tokens, position[order], y[order], sort=False)
-        else:
-            self._ask(TARGET, tokens, position, y=y, target=out, depth=depth)
+        order = self.order(tokens, position)
+        out[order] = self.targets_in_order(tokens, position[order], y[order])
+        return out
+
+    def targets_in_order(self, tokens, position, y, depth=None, features=None):
+        """`targets`, in this order; features[j] <- the features of each context."""
+        out = np.empty(len(position))
+        what = TARGET if features is None else FEATURES
+        self._ask(what, tokens, position, y=y, target=out, depth=depth, value=features)
         return out
 
     def rows(self, tokens, position, proba=False):

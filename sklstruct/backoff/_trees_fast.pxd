@@ -29,6 +29,15 @@ cdef struct Node:
     int up     # how far above the node the pair of the last target is
 
 
+cdef struct Walk:
+    const int* tokens  # the history is tokens[:i]
+    Py_ssize_t i
+    int* kept
+    int node
+    int depth
+    int known  # tokens that do not end the history
+
+
 @cython.final
 cdef class Tree:
     """A context tree, read along a path."""
@@ -36,8 +45,9 @@ cdef class Tree:
     cdef Path path
     cdef int n_kept, kept_size
 
-    cdef Node find(
-        self, const int* tokens, Py_ssize_t i, int* kept) noexcept nogil
+    cdef bint begin(
+        self, const int* tokens, Py_ssize_t i, int* kept, Walk* walk) noexcept nogil
+    cdef bint step(self, Walk* walk) noexcept nogil
 
 
 cdef struct Edges:

@@ -161,43 +161,48 @@ cdef class Tree:
             self.n_kept = min(path.within.shape[0] - 1, KEPT)
             self.kept_size = 2 + self.n_kept + tree.max_depth
 
-    cdef Node find(self, const int* tokens, Py_ssize_t i, int* kept) noexcept nogil:
-        """The deepest node of a history.
+    cdef bint begin(
+        self, const int* tokens, Py_ssize_t i, int* kept, Walk* walk
+    ) noexcept nogil:
+        """Begin a walk to the deepest node of a history; whether there are steps.
 
         kept: `kept_size` numbers, the first 0 at the beginning: the length of the last
         path of this place, how many of the tokens that it was read from are known,
         these, and the node of each step. The steps that read equal tokens are not
         looked up.
         """
-        cdef Node out
-        cdef int s = 0, n, child, known = 0
-        cdef int* nodes = kept + 2 + self.n_kept
-        # The compiler does not know that `kept` is apart from this object.
-        cdef Edges edges = edges_of(self)
-        out.node = out.depth = out.up = 0
+        cdef int s = 0, n
+        walk.node = walk.known = 0
         i = self.path.begin(&tokens, i)
         n = <int> min(i, <Py_ssize_t> self.n_kept)
         while s < min(n, kept[1]) and kept[2 + s] == tokens[i - 1 - s]:
             s += 1
-        out.depth = min(self.path.within[s], kept[0])
-        if out.depth:
-            out.node = nodes[out.depth - 1]
-            known = self.path.reach[out.depth - 1]
-        if out.depth < self.path.within[s]:  # the same end
-            return out
-        kept[1] = n
+        walk.depth = min(self.path.within[s], kept[0])
+        if walk.depth:
+            walk.node = kept[1 + self.n_kept + walk.depth]
+            walk.known = self.path.reach[walk.depth - 1]
+        if walk.depth < self.path.within[s]:  # the same end
+            return False
+        kept[0], kept[1] = walk.depth, n
         while s < n:
             kept[2 + s] = tokens[i - 1 - s]
             s += 1
-        while True:
-            s = self.path.symbol(out.depth, tokens, i, &known)
-            child = child_of(&edges, out.node, s)
-            if child < 0:
-                break
-            out.node = nodes[out.depth] = child
-            out.depth += 1
-        kept[0] = out.depth
-        return out
+        walk.tokens, walk.i, walk.kept = tokens, i, kept
+        return True
+
+    cdef bint step(self, Walk* walk) noexcept nogil:
+        """Go to the next node; whether there is one."""
+        # The compiler does not know that `kept` is apart from this object.
+        cdef Edges edges = edges_of(self)
+        cdef int child = child_of(&edges, walk.node, self.path.symbol(
+            walk.depth, walk.tokens, walk.i, &walk.known))
+        if child < 0:
+            return False
+        prefetch(&edges.child_ptr[child], 1)
+        walk.node = walk.kept[2 + self.n_kept + walk.depth] = child
+        walk.depth += 1
+        walk.kept[0] = walk.depth
+        return True
 
 
 # ---------------------------------------------------------------- back-off models
@@ -294,9 +299,14 @@ cdef class Backoff(Model):
 
     cdef int locate(self, const int* tokens, Py_ssize_t i, char* place) except -1 nogil:
         cdef int64_t position = i
+        cdef Node* at = <Node*> place
+        cdef Walk walk
         if not self.kept:
             return self.locate_many(tokens, &position, 1, place, 0)
-        (<Node*> place)[0] = self.tree.find(tokens, i, <int*> (place + self.kept))
+        if self.tree.begin(tokens, i, <int*> (place + self.kept), &walk):
+            while self.tree.step(&walk):
+                pass
+        at.node, at.depth, at.up = walk.node, walk.depth, 0
         return 0
 
     cdef int locate_many(

@@ -32,7 +32,7 @@ import numpy as np
 
 from .._prefetch cimport prefetch
 from ..backoff._core_fast cimport Model, padded
-from ..backoff._trees_fast cimport Node, Tree
+from ..backoff._trees_fast cimport Tree, Walk
 
 cdef enum:
     # A node with fewer pairs than one in so many outcomes has no row.
@@ -95,17 +95,17 @@ def add_scores(const int32_t[::1] node, const int64_t[::1] order, bint first,
             j = order[i - 2 * AHEAD]
             n = node[j]
             if n >= 0:
-                _add_tree(n, first, &parent[0], &ptr[0], &target[0], &beta[0], &w[0],
-                          &path[0], &rows[0, 0], &score[j, 0], n_outcomes)
+                _add_tree(n, _depth(n, &parent[0], first), first, &parent[0], &ptr[0],
+                          &target[0], &beta[0], &w[0], &path[0], &rows[0, 0],
+                          &score[j, 0], n_outcomes)
 
 
-cdef void _add_tree(int32_t node, bint first, const int32_t *parent,
+cdef void _add_tree(int32_t node, Py_ssize_t depth, bint first, const int32_t *parent,
                     const int32_t *ptr, const int32_t *target, const double *beta,
                     const real *w, int32_t *path, double *rows, double *out,
                     Py_ssize_t n_outcomes) noexcept nogil:
     """out += the scores of the tree of a node; of the first tree out <- them."""
-    cdef Py_ssize_t k, top = 0 if first else 1
-    cdef Py_ssize_t depth = _depth(node, parent, first), dense = depth
+    cdef Py_ssize_t k, top = 0 if first else 1, dense = depth
     cdef int32_t n = node, p
     cdef double b
     # The longer a context, the fewer classes were seen after it.
@@ -247,9 +247,9 @@ def weighted_softmax(double[:, ::1] score, const double[::1] weight,
 
 
 cdef struct Context:
+    double total      # of the exponentials of the scores less the largest score
     double log_total  # ln of the sum of the exponentials of the scores
-    int32_t known     # whether the scores are made
-    int32_t depth     # of the node of the first tree
+    int32_t known      # whether the scores are made
 
 
 @cython.final
@@ -257,9 +257,10 @@ cdef class Joint(Model):
     """The fitted model of one context.
 
     A place holds a `Context`; the node of each tree; of each level of each tree the
-    node whose sums a row holds; the last path of each tree; the scores; a scratch;
-    these rows, for the levels down to the last one with a node of many pairs. The next
-    context uses the paths, and the sums over their upper parts, again.
+    node whose sums a row holds; the last path of each tree; the walk in each tree, and
+    the trees in which it goes on; the scores; their exponentials; these rows, for the
+    levels down to the last one with a node of many pairs. The next context uses the
+    paths, and the sums over their upper parts, again.
 
     Parameters
     ----------
@@ -276,7 +277,7 @@ cdef class Joint(Model):
     cdef const double[::1] beta
     cdef const float[::1] w, weight
     cdef int n_trees, n_levels
-    cdef Py_ssize_t nodes, paths, scores
+    cdef Py_ssize_t nodes, paths, walks, scores
 
     def __cinit__(self):
         self.tree = NULL
@@ -303,7 +304,8 @@ cdef class Joint(Model):
         self.nodes = sizeof(Context)
         self.paths = self.nodes + 4 * self.n_trees * (1 + self.n_levels)
         n_kept = sum([(<Tree> tree).kept_size for tree in self.keep])
-        self.scores = padded(self.paths + 4 * n_kept)
+        self.walks = padded(self.paths + 4 * n_kept)
+        self.scores = padded(self.walks + self.n_trees * (sizeof(Walk) + 4))
         self.n_rows = np.array(
             [dense_levels(model, t) for t in range(self.n_trees)], dtype=np.int32)
         self.room = self.scores + 8 * self.n_classes * (2 + sum(self.n_rows))
@@ -314,29 +316,46 @@ cdef class Joint(Model):
         memset(place + self.paths, 0, self.scores - self.paths)
 
     cdef int locate(self, const int *tokens, Py_ssize_t i, char *place) except -1 nogil:
-        cdef Context *here = <Context *> place
-        cdef int32_t *node = <int32_t *> (place + self.nodes)
+        cdef Walk *walk = <Walk *> (place + self.walks)
         cdef int *kept = <int *> (place + self.paths)
-        cdef bint given = (<Tree> self.tree[0]).path is None
+        cdef int32_t *active = <int32_t *> (walk + self.n_trees)
         cdef int32_t n
-        cdef int t
-        cdef Node found
-        for t in range(self.n_trees):
-            if given:
+        cdef int t, k, left = 0
+        if (<Tree> self.tree[0]).path is None:
+            for t in range(self.n_trees):
                 n = tokens[i - self.n_trees + t]
-                if t == 0:
-                    here.depth = <int32_t> _depth(n, &self.parent[0], True)
-            else:
-                found = (<Tree> self.tree[t]).find(tokens, i, kept)
-                kept += (<Tree> self.tree[t]).kept_size
-                # Only the root of the first tree has pairs.
-                n = found.node + self.first[t] if t == 0 or found.node else -1
-                if t == 0:
-                    here.depth = found.depth
-            if n != node[t]:
-                node[t] = n
-                here.known = 0
+                walk[t].depth = <int> _depth(n, &self.parent[0], t == 0)
+                self.reach(place, t, n)
+            return 0
+        # A step of all trees after the other: they wait for memory at the same time.
+        for t in range(self.n_trees):
+            if (<Tree> self.tree[t]).begin(tokens, i, kept, walk + t):
+                active[left] = t
+                left += 1
+            kept += (<Tree> self.tree[t]).kept_size
+        while left:
+            n, left = left, 0
+            for k in range(n):
+                t = active[k]
+                if (<Tree> self.tree[t]).step(walk + t):
+                    active[left] = t
+                    left += 1
+        for t in range(self.n_trees):
+            # Only the root of the first tree has pairs.
+            n = walk[t].node + self.first[t] if t == 0 or walk[t].node else -1
+            self.reach(place, t, n)
         return 0
+
+    cdef void reach(self, char *place, int t, int32_t n) noexcept nogil:
+        """The node of a tree, which makes the scores unknown unless it was there."""
+        cdef int32_t *node = <int32_t *> (place + self.nodes)
+        if n == node[t]:
+            return
+        node[t] = n
+        (<Context *> place).known = 0
+        if n >= 0 and self.w.shape[0]:
+            prefetch(&self.ptr[n], 1)
+            prefetch(&self.parent[n], 1)
 
     cdef int64_t key(self, char *place) except? -1 nogil:
         return (<int32_t *> (place + self.nodes))[0]
@@ -348,6 +367,7 @@ cdef class Joint(Model):
         cdef int32_t *path = node + self.n_trees
         cdef double *score = <double *> (place + self.scores)
         cdef double *rows = score + 2 * self.n_classes
+        cdef const Walk *walk = <Walk *> (place + self.walks)
         cdef double top
         cdef int t
         if here.known:
@@ -356,15 +376,19 @@ cdef class Joint(Model):
             memset(score, 0, self.n_classes * sizeof(double))
         for t in range(self.n_trees if self.w.shape[0] else 0):
             if node[t] >= 0:
+                prefetch(&self.cls[0] + self.ptr[node[t]], 1)
+                prefetch(&self.w[0] + self.ptr[node[t]], 1)
+        for t in range(self.n_trees if self.w.shape[0] else 0):
+            if node[t] >= 0:
                 _add_tree(
-                    node[t], t == 0, &self.parent[0], &self.ptr[0], &self.cls[0],
-                    &self.beta[0], &self.w[0], path, rows, score, self.n_classes)
+                    node[t], walk[t].depth, t == 0, &self.parent[0], &self.ptr[0],
+                    &self.cls[0], &self.beta[0], &self.w[0], path, rows, score,
+                    self.n_classes)
             path += self.n_levels
             rows += self.n_rows[t] * self.n_classes
         top = largest(self.n_classes, score)
-        here.log_total = top + log(
-            exp_sum(self.n_classes, score, top, score + self.n_classes)
-        )
+        here.total = exp_sum(self.n_classes, score, top, score + self.n_classes)
+        here.log_total = top + log(here.total)
         here.known = 1
         return score
 
@@ -379,12 +403,15 @@ cdef class Joint(Model):
         return 0
 
     cdef int proba(self, char *place, double *out) except -1 nogil:
-        cdef const double *score = self.scored(place)
-        exp_sum(self.n_classes, score, (<Context *> place).log_total, out)
+        cdef const double *exponential = self.scored(place) + self.n_classes
+        cdef double scale = 1.0 / (<Context *> place).total
+        cdef int y
+        for y in range(self.n_classes):
+            out[y] = exponential[y] * scale
         return 0
 
     cdef int gate_features(self, char *place, double *out) except -1 nogil:
-        out[0] = (<Context *> place).depth
+        out[0] = (<Walk *> (place + self.walks))[0].depth
         out[1] = log1p(self.weight[(<int32_t *> (place + self.nodes))[0]])
         return 0
 

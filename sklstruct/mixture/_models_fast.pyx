@@ -30,6 +30,8 @@ cdef enum:
     # Rounds in which a number that fell on the skipped class is drawn again, before
     # the whole row is made.
     REDRAWS = 32
+    # From so many contexts on, the models of a step of a tree are asked one by one.
+    MANY = 1 << 10
 
 
 # -------------------------------------------------------------------------- gates
@@ -135,6 +137,8 @@ cdef class Composed(Model):
     cdef void **part
     cdef int64_t *offset
     cdef int n
+    # Whether `targets_in_order` asks the parts for all contexts one after the other.
+    cdef readonly bint by_part
 
     def __cinit__(self):
         self.part = NULL
@@ -208,6 +212,24 @@ cdef class Mixture(Composed):
             raise ValueError("the models of a mixture do not fit each other")
         self.compose(models, 8 * (2 * len(models) + self.n_features))
         self.sorted_is_faster = any([m.sorted_is_faster for m in models])
+        self.by_part = any([isinstance(m, Composed) and m.by_part for m in models])
+
+    def targets_in_order(self, tokens, position, y, depth=None, features=None):
+        cdef Py_ssize_t i
+        if not self.by_part or len(position) < MANY or features is not None:
+            return Model.targets_in_order(self, tokens, position, y, depth, features)
+        out, parts = np.empty(len(position)), np.empty((len(position), self.n))
+        of_all = [np.empty((len(position), m.n_features)) for m in self.keep]
+        for i, (model, own) in enumerate(zip(self.keep, of_all)):
+            own = own if own.size else None
+            parts[:, i] = model.targets_in_order(tokens, position, y, features=own)
+        cdef double[:, ::1] log_weight = self.gate.log_weights(np.hstack(of_all))
+        cdef double[:, ::1] part = parts
+        cdef double[::1] mixed = out
+        with nogil:
+            for i in range(mixed.shape[0]):
+                mixed[i] = log_sum(&log_weight[i, 0], &part[i, 0], self.n)
+        return out
 
     def grouped(self, group):
         return Mixture([m.grouped(group) for m in self.keep], self.weights)
@@ -308,8 +330,8 @@ def first_alike(models, k):
 cdef struct Here:
     const int *tokens      # of the models
     Py_ssize_t i
-    const int *history     # the words that are counted
-    Py_ssize_t first, end
+    const int *history     # the words that are counted: from the last one before
+    Py_ssize_t end, begin  # `end` to the first that is missing, or at `begin`
     int64_t number         # of the context
 
 
@@ -338,7 +360,7 @@ cdef class Factored(Composed):
         Groups of classes that are asked for.
     """
 
-    cdef list args
+    cdef list args, steps
     cdef object model
     cdef const int[:, ::1] node_of, child_of
     cdef const int[::1] word_node, first_child, n_child, terminal, class_of, step_of
@@ -390,9 +412,32 @@ cdef class Factored(Composed):
         self.counts = padded(self.located + 8 * n)
         self.totals = padded(self.counts + 4 * self.most)
         self.compose(models, self.totals + 8 * (n + self.most) + 4 * n)
+        self.by_part = len(model.path_node) > 1
 
     def grouped(self, group):
         return Factored(*self.args, group)
+
+    def targets_in_order(self, tokens, position, y, depth=None, features=None):
+        """Of many contexts step by step, and in a step node by node: the model of a
+        node stays in the cache, and its place keeps what its next context needs."""
+        cdef Py_ssize_t i
+        if not self.by_part or len(position) < MANY:
+            return Model.targets_in_order(self, tokens, position, y, depth, features)
+        if self.steps is None:
+            models, node, history = self.args
+            # Each step as a model that has only the models of the nodes of the step.
+            self.steps = [
+                Factored([one if self.step_of[i] == step else None
+                          for i, one in enumerate(models)], node, history)
+                for step in range(self.node_of.shape[0])]
+        out = np.zeros(len(position))
+        for step, (model, of_class) in enumerate(zip(self.steps, self.node_of)):
+            of_step = features if step == 0 else None  # all are below one root
+            node = np.asarray(of_class)[y]
+            order = np.argsort(node, kind="stable")
+            out[order] += Model.targets_in_order(
+                model, tokens, position[order], y[order], features=of_step)
+        return out
 
     cdef void open(self, char *place) noexcept nogil:
         memset(place, 0, self.totals)
@@ -407,10 +452,7 @@ cdef class Factored(Composed):
         here.history, here.end = tokens, i
         if self.tokens is not None:
             here.history, here.end = &self.tokens[0], self.ends[tokens[i - 1]]
-        here.first = here.end
-        while (here.first > 0 and here.first > here.end - self.reach
-               and self.word(here, here.first - 1) >= 0):
-            here.first -= 1
+        here.begin = max(0, here.end - self.reach)
         return 0
 
     cdef inline int word(self, Here *here, Py_ssize_t j) noexcept nogil:
@@ -451,8 +493,10 @@ cdef class Factored(Composed):
         cdef Here *here = <Here *> place
         cdef Py_ssize_t j
         cdef int word, total = 0, step = self.step_of[v]
-        for j in range(here.first, here.end):
+        for j in range(here.end - 1, here.begin - 1, -1):
             word = self.word(here, j)
+            if word < 0:
+                break
             if word < self.n_classes and self.node_of[step, word] == v:
                 count[self.child_of[step, word]] += 1
                 total += 1
@@ -483,8 +527,10 @@ cdef class Factored(Composed):
         cdef Here *here = <Here *> place
         cdef Py_ssize_t j
         cdef int word, mine = 0, of_class = 0
-        for j in range(here.first, here.end):
+        for j in range(here.end - 1, here.begin - 1, -1):
             word = self.word(here, j)
+            if word < 0:
+                break
             if word < self.n_classes and self.word_node[word] == v:
                 of_class += 1
                 mine += word == y

@@ -221,6 +221,39 @@ def test_threads_and_pickles_change_nothing(data):
     np.testing.assert_array_equal(again.predict_log_proba(X), expected)
 
 
+def joint():
+    return JointLogLinear([("words", "passthrough")], padding=-1)
+
+
+def mixed(weights, **params):
+    factored = FactoredLM(DEEP, joint(), smoother(), **params)
+    return MixtureLM([("factored", factored), ("plain", smoother())], weights=weights)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FactoredLM(DEEP, smoother()),
+        lambda: FactoredLM(GROUPS, joint(), smoother(), concentration=2.0),
+        lambda: FactoredLM(GROUPS, CategoricalNB(min_categories=N_WORDS), joint()),
+        lambda: mixed("em"),
+        lambda: mixed("logistic", concentration=2.0),
+        lambda: MixtureLM([("a", mixed("by_depth")), ("b", smoother())]),
+    ],
+)
+def test_many_targets_are_those_of_few(data, make):
+    """Models of many contexts are asked node by node, those of few context by
+    context: the numbers are equal to the last bit."""
+    X, y = data
+    X = np.maximum(X, 0)
+    model = make().fit(X, y)
+    for n in (1023, 1024, len(y)):
+        few = [model.target_log_proba(X[i : i + 256], y[i : i + 256])
+               for i in range(0, n, 256)]  # fmt: skip
+        many = model.target_log_proba(X[:n], y[:n])
+        np.testing.assert_array_equal(many, np.concatenate(few)[:n])
+
+
 def test_pipelines_and_other_classifiers_are_factors(data):
     X, y = data
 
