@@ -9,6 +9,8 @@
 #                                recent; a negative token ends it. The tokens must stay
 #                                where they are until the place is not asked any more
 #     locate_many(...)           `locate` of tokens[:position[k]] in place + k * stride
+#     ahead(tokens, position, n, place)  the next contexts to be located, at most SOON,
+#                                if they are located one by one; 0: none are known
 #     target(place, y)           ln P(y | context); -inf for an impossible class
 #     depth(place)               length of the context that held the last target,
 #                                -1 where no single tree of contexts is asked
@@ -43,6 +45,8 @@ cdef enum:
     # Contexts that are located at a time, if a place has no more bytes than SMALL.
     BLOCK = 256
     SMALL = 2048
+    # Contexts that are known before they are located, otherwise.
+    SOON = 32
 
 
 cdef inline const int* address(const int[::1] array) noexcept nogil:
@@ -71,6 +75,9 @@ cdef class Model:
     cdef int locate_many(
         self, const int* tokens, const int64_t* position, Py_ssize_t n, char* place,
         Py_ssize_t stride) except -1 nogil
+    cdef void ahead(
+        self, const int* tokens, const int64_t* position, Py_ssize_t n,
+        char* place) noexcept nogil
     cdef double target(self, char* place, int y) except? 2.0 nogil  # ln P is never 2
     cdef int depth(self, char* place) noexcept nogil
     cdef int row(self, char* place, double* out) except -1 nogil

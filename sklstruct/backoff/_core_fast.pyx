@@ -113,6 +113,11 @@ cdef class Model:
             self.locate(tokens, position[j], place + j * stride)
         return 0
 
+    cdef void ahead(
+        self, const int* tokens, const int64_t* position, Py_ssize_t n, char* place
+    ) noexcept nogil:
+        pass
+
     cdef double target(self, char* place, int y) except? 2.0 nogil:
         return -INFINITY
 
@@ -235,6 +240,7 @@ cdef class Model:
         cdef bint whole = bool(self.arrays)
         cdef int width = 0 if value is None else <int> value.shape[1]
         cdef Py_ssize_t work = 0
+        cdef int64_t soon[SOON]
         cdef char* at
         cdef Place place = Place(self, block) if block > 1 else self.borrow()
         with nogil:
@@ -244,6 +250,11 @@ cdef class Model:
                 if work > WORK:
                     work = 0
                     interrupt()
+                if block == 1 and i % SOON == 0:
+                    for k in range(min(<Py_ssize_t> SOON, n - i)):
+                        soon[k] = position[order[i + k] if ordered else i + k]
+                    self.ahead(address(tokens), soon, min(<Py_ssize_t> SOON, n - i),
+                               place.at)
                 if ordered:
                     self.locate(address(tokens), position[order[i]], place.at)
                 else:
@@ -274,6 +285,7 @@ cdef class Model:
                         label[j, 0] = self.draw(at, uniform[j], skip)
                 i += m
         if block == 1:
+            self.ahead(NULL, NULL, 0, place.at)
             self.spare = place
 
     def order(self, const int[::1] tokens, const int64_t[::1] position):

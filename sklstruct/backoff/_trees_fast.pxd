@@ -1,4 +1,5 @@
 cimport cython
+from libc.stdint cimport int64_t
 
 from ..context_tree._find_fast cimport find_child
 from ._core_fast cimport Model, address
@@ -29,15 +30,6 @@ cdef struct Node:
     int up     # how far above the node the pair of the last target is
 
 
-cdef struct Walk:
-    const int* tokens  # the history is tokens[:i]
-    Py_ssize_t i
-    int* kept
-    int node
-    int depth
-    int known  # tokens that do not end the history
-
-
 @cython.final
 cdef class Tree:
     """A context tree, read along a path."""
@@ -45,9 +37,10 @@ cdef class Tree:
     cdef Path path
     cdef int n_kept, kept_size
 
-    cdef bint begin(
-        self, const int* tokens, Py_ssize_t i, int* kept, Walk* walk) noexcept nogil
-    cdef bint step(self, Walk* walk) noexcept nogil
+    cdef Node find(self, const int* tokens, Py_ssize_t i, int* kept) noexcept nogil
+    cdef void find_many(
+        self, const int* tokens, const int64_t* position, Py_ssize_t n, char* out,
+        Py_ssize_t stride, const int* first) noexcept nogil
 
 
 cdef struct Edges:

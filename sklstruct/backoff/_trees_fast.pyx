@@ -161,48 +161,102 @@ cdef class Tree:
             self.n_kept = min(path.within.shape[0] - 1, KEPT)
             self.kept_size = 2 + self.n_kept + tree.max_depth
 
-    cdef bint begin(
-        self, const int* tokens, Py_ssize_t i, int* kept, Walk* walk
-    ) noexcept nogil:
-        """Begin a walk to the deepest node of a history; whether there are steps.
+    cdef Node find(self, const int* tokens, Py_ssize_t i, int* kept) noexcept nogil:
+        """The deepest node of a history.
 
         kept: `kept_size` numbers, the first 0 at the beginning: the length of the last
         path of this place, how many of the tokens that it was read from are known,
         these, and the node of each step. The steps that read equal tokens are not
         looked up.
         """
-        cdef int s = 0, n
-        walk.node = walk.known = 0
+        cdef Node out
+        cdef int s = 0, n, child, known = 0
+        cdef int* nodes = kept + 2 + self.n_kept
+        # The compiler does not know that `kept` is apart from this object.
+        cdef Edges edges = edges_of(self)
+        out.node = out.depth = out.up = 0
         i = self.path.begin(&tokens, i)
         n = <int> min(i, <Py_ssize_t> self.n_kept)
         while s < min(n, kept[1]) and kept[2 + s] == tokens[i - 1 - s]:
             s += 1
-        walk.depth = min(self.path.within[s], kept[0])
-        if walk.depth:
-            walk.node = kept[1 + self.n_kept + walk.depth]
-            walk.known = self.path.reach[walk.depth - 1]
-        if walk.depth < self.path.within[s]:  # the same end
-            return False
-        kept[0], kept[1] = walk.depth, n
+        out.depth = min(self.path.within[s], kept[0])
+        if out.depth:
+            out.node = nodes[out.depth - 1]
+            known = self.path.reach[out.depth - 1]
+        if out.depth < self.path.within[s]:  # the same end
+            return out
+        kept[1] = n
         while s < n:
             kept[2 + s] = tokens[i - 1 - s]
             s += 1
-        walk.tokens, walk.i, walk.kept = tokens, i, kept
-        return True
+        while True:
+            s = self.path.symbol(out.depth, tokens, i, &known)
+            child = child_of(&edges, out.node, s)
+            if child < 0:
+                break
+            out.node = nodes[out.depth] = child
+            out.depth += 1
+        kept[0] = out.depth
+        return out
 
-    cdef bint step(self, Walk* walk) noexcept nogil:
-        """Go to the next node; whether there is one."""
-        # The compiler does not know that `kept` is apart from this object.
+    cdef void find_many(
+        self, const int* tokens, const int64_t* position, Py_ssize_t n, char* out,
+        Py_ssize_t stride, const int* first
+    ) noexcept nogil:
+        """The deepest nodes of at most BLOCK histories, `stride` bytes apart.
+
+        A step of all paths after the other: their look-ups wait for memory at the same
+        time. Steps that read the tokens of the history before are not looked up.
+        first: entries of this array for the nodes that are found are asked for.
+        """
+        cdef int active[BLOCK]
+        cdef int known[BLOCK]
+        cdef int shared[BLOCK]
+        cdef const int* history[BLOCK]
+        cdef Py_ssize_t end[BLOCK]
+        cdef Node* at
+        cdef Node* before
+        cdef const int* last
+        cdef Py_ssize_t s, most
+        cdef int j, a, child, step = 0, left = <int> n
         cdef Edges edges = edges_of(self)
-        cdef int child = child_of(&edges, walk.node, self.path.symbol(
-            walk.depth, walk.tokens, walk.i, &walk.known))
-        if child < 0:
-            return False
-        prefetch(&edges.child_ptr[child], 1)
-        walk.node = walk.kept[2 + self.n_kept + walk.depth] = child
-        walk.depth += 1
-        walk.kept[0] = walk.depth
-        return True
+        for j in range(left):
+            at = <Node*> (out + j * stride)
+            at.node = at.depth = at.up = known[j] = shared[j] = 0
+            history[j], active[j] = tokens, j
+            end[j] = self.path.begin(&history[j], position[j])
+            if j == 0:
+                continue
+            s, last = 1, history[j - 1] + end[j - 1]
+            most = min(self.path.within.shape[0] - 1, min(end[j], end[j - 1]))
+            while s <= most and last[-s] == history[j][end[j] - s]:
+                s += 1
+            shared[j] = self.path.within[s - 1]
+        while left:
+            n, left = left, 0
+            for a in range(<int> n):
+                j = active[a]
+                at = <Node*> (out + j * stride)
+                if step < shared[j]:
+                    before = <Node*> (out + (j - 1) * stride)
+                    child = before.node if before.depth > step else -1
+                    known[j] = known[j - 1]
+                else:
+                    child = child_of(&edges, at.node, self.path.symbol(
+                        step, history[j], end[j], &known[j]))
+                if child < 0:
+                    continue
+                at.node, at.depth = child, step + 1
+                prefetch(&edges.child_ptr[child], 1)
+                prefetch(&first[child], 1)
+                active[left] = j
+                left += 1
+            for a in range(left):
+                at = <Node*> (out + active[a] * stride)
+                child = edges.child_ptr[at.node]
+                prefetch(edges.symbol + child + (
+                    (edges.child_ptr[at.node + 1] - child) >> 1), 1)
+            step += 1
 
 
 # ---------------------------------------------------------------- back-off models
@@ -299,63 +353,26 @@ cdef class Backoff(Model):
 
     cdef int locate(self, const int* tokens, Py_ssize_t i, char* place) except -1 nogil:
         cdef int64_t position = i
-        cdef Node* at = <Node*> place
-        cdef Walk walk
         if not self.kept:
             return self.locate_many(tokens, &position, 1, place, 0)
-        if self.tree.begin(tokens, i, <int*> (place + self.kept), &walk):
-            while self.tree.step(&walk):
-                pass
-        at.node, at.depth, at.up = walk.node, walk.depth, 0
+        (<Node*> place)[0] = self.tree.find(tokens, i, <int*> (place + self.kept))
         return 0
 
     cdef int locate_many(
         self, const int* tokens, const int64_t* position, Py_ssize_t n, char* place,
         Py_ssize_t stride
     ) except -1 nogil:
-        """A step of all paths after the other: their look-ups wait for memory at the
-        same time."""
-        cdef int active[BLOCK]
-        cdef int known[BLOCK]
-        cdef const int* history[BLOCK]
-        cdef Py_ssize_t end[BLOCK]
+        cdef Py_ssize_t j
         cdef Node* at
-        cdef int j, a, child, step = 0, left = <int> n
-        cdef Edges edges
-        if self.tree.path is None:
-            for j in range(left):  # the last token stores the node
-                at = <Node*> (place + j * stride)
-                at.node, at.depth, at.up = tokens[position[j] - 1], -1, 0
-                if self.node_of is not None:
-                    at.node = self.node_of[at.node]
-                prefetch(&self.ptr[at.node], 1)
+        if self.tree.path is not None:
+            self.tree.find_many(tokens, position, n, place, stride, &self.ptr[0])
             return 0
-        edges = edges_of(self.tree)
-        for j in range(left):
+        for j in range(n):  # the last token stores the node
             at = <Node*> (place + j * stride)
-            at.node = at.depth = at.up = known[j] = 0
-            history[j], active[j] = tokens, j
-            end[j] = self.tree.path.begin(&history[j], position[j])
-        while left:
-            n, left = left, 0
-            for a in range(<int> n):
-                j = active[a]
-                at = <Node*> (place + j * stride)
-                child = child_of(&edges, at.node, self.tree.path.symbol(
-                    step, history[j], end[j], &known[j]))
-                if child < 0:
-                    continue
-                at.node, at.depth = child, step + 1
-                prefetch(&edges.child_ptr[child], 1)
-                prefetch(&self.ptr[child], 1)
-                active[left] = j
-                left += 1
-            for a in range(left):
-                at = <Node*> (place + active[a] * stride)
-                child = edges.child_ptr[at.node]
-                prefetch(edges.symbol + child + (
-                    (edges.child_ptr[at.node + 1] - child) >> 1), 1)
-            step += 1
+            at.node, at.depth, at.up = tokens[position[j] - 1], -1, 0
+            if self.node_of is not None:
+                at.node = self.node_of[at.node]
+            prefetch(&self.ptr[at.node], 1)
         return 0
 
     cdef int64_t key(self, char* place) except? -1 nogil:

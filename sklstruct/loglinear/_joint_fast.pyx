@@ -31,8 +31,8 @@ cdef extern from "_joint.h" nogil:
 import numpy as np
 
 from .._prefetch cimport prefetch
-from ..backoff._core_fast cimport Model, padded
-from ..backoff._trees_fast cimport Tree, Walk
+from ..backoff._core_fast cimport SOON, Model, padded
+from ..backoff._trees_fast cimport Node, Tree
 
 cdef enum:
     # A node with fewer pairs than one in so many outcomes has no row.
@@ -249,18 +249,20 @@ def weighted_softmax(double[:, ::1] score, const double[::1] weight,
 cdef struct Context:
     double total      # of the exponentials of the scores less the largest score
     double log_total  # ln of the sum of the exponentials of the scores
-    int32_t known      # whether the scores are made
+    int64_t position[SOON]  # of the contexts ahead, whose nodes are found
+    int32_t n_ahead
+    int32_t next      # the first of these that was not located
+    int32_t known     # whether the scores are made
 
 
 @cython.final
 cdef class Joint(Model):
     """The fitted model of one context.
 
-    A place holds a `Context`; the node of each tree; of each level of each tree the
-    node whose sums a row holds; the last path of each tree; the walk in each tree, and
-    the trees in which it goes on; the scores; their exponentials; these rows, for the
-    levels down to the last one with a node of many pairs. The next context uses the
-    paths, and the sums over their upper parts, again.
+    A place holds a `Context`; the node of each tree; the nodes of the contexts ahead;
+    of each level of each tree the node whose sums a row holds; the scores; their
+    exponentials; these rows, for the levels down to the last one with a node of many
+    pairs. The next context uses the sums over the upper parts of its paths again.
 
     Parameters
     ----------
@@ -277,7 +279,7 @@ cdef class Joint(Model):
     cdef const double[::1] beta
     cdef const float[::1] w, weight
     cdef int n_trees, n_levels
-    cdef Py_ssize_t nodes, paths, walks, scores
+    cdef Py_ssize_t found, paths, scores
 
     def __cinit__(self):
         self.tree = NULL
@@ -301,73 +303,77 @@ cdef class Joint(Model):
         self.beta, self.w, self.weight = model.beta, model.w, model.node_weight
         self.n_classes, self.n_features = model.n_classes, 2
         self.sorted_is_faster = True
-        self.nodes = sizeof(Context)
-        self.paths = self.nodes + 4 * self.n_trees * (1 + self.n_levels)
-        n_kept = sum([(<Tree> tree).kept_size for tree in self.keep])
-        self.walks = padded(self.paths + 4 * n_kept)
-        self.scores = padded(self.walks + self.n_trees * (sizeof(Walk) + 4))
+        self.found = sizeof(Context) + self.n_trees * sizeof(Node)
+        self.paths = self.found + SOON * self.n_trees * sizeof(Node)
+        self.scores = padded(self.paths + 4 * self.n_trees * self.n_levels)
         self.n_rows = np.array(
             [dense_levels(model, t) for t in range(self.n_trees)], dtype=np.int32)
         self.room = self.scores + 8 * self.n_classes * (2 + sum(self.n_rows))
 
     cdef void open(self, char *place) noexcept nogil:
-        (<Context *> place).known = 0
-        memset(place + self.nodes, 255, self.paths - self.nodes)
-        memset(place + self.paths, 0, self.scores - self.paths)
+        memset(place, 0, sizeof(Context))
+        memset(place + sizeof(Context), 255, self.scores - sizeof(Context))
+
+    cdef void ahead(
+        self, const int *tokens, const int64_t *position, Py_ssize_t n, char *place
+    ) noexcept nogil:
+        """Find the nodes of contexts: their look-ups wait for memory together."""
+        cdef Context *here = <Context *> place
+        cdef char *found = place + self.found
+        cdef int t
+        if (<Tree> self.tree[0]).path is None:
+            return
+        here.n_ahead, here.next = <int32_t> n, 0
+        if n == 0:
+            return
+        memcpy(here.position, position, n * sizeof(int64_t))
+        for t in range(self.n_trees):
+            (<Tree> self.tree[t]).find_many(
+                tokens, position, n, found + t * sizeof(Node),
+                self.n_trees * sizeof(Node), <const int *> &self.ptr[self.first[t]])
 
     cdef int locate(self, const int *tokens, Py_ssize_t i, char *place) except -1 nogil:
-        cdef Walk *walk = <Walk *> (place + self.walks)
-        cdef int *kept = <int *> (place + self.paths)
-        cdef int32_t *active = <int32_t *> (walk + self.n_trees)
+        cdef Context *here = <Context *> place
+        cdef Node *node = <Node *> (here + 1)
+        cdef Node *found = <Node *> (place + self.found)
+        cdef int64_t position = i
+        cdef bint given = (<Tree> self.tree[0]).path is None
         cdef int32_t n
-        cdef int t, k, left = 0
-        if (<Tree> self.tree[0]).path is None:
-            for t in range(self.n_trees):
+        cdef int t
+        if not given:
+            while here.next < here.n_ahead and here.position[here.next] != i:
+                here.next += 1
+            if here.next == here.n_ahead:
+                self.ahead(tokens, &position, 1, place)
+            found += here.next * self.n_trees
+            here.next += 1
+        for t in range(self.n_trees):
+            if given:
                 n = tokens[i - self.n_trees + t]
-                walk[t].depth = <int> _depth(n, &self.parent[0], t == 0)
-                self.reach(place, t, n)
-            return 0
-        # A step of all trees after the other: they wait for memory at the same time.
-        for t in range(self.n_trees):
-            if (<Tree> self.tree[t]).begin(tokens, i, kept, walk + t):
-                active[left] = t
-                left += 1
-            kept += (<Tree> self.tree[t]).kept_size
-        while left:
-            n, left = left, 0
-            for k in range(n):
-                t = active[k]
-                if (<Tree> self.tree[t]).step(walk + t):
-                    active[left] = t
-                    left += 1
-        for t in range(self.n_trees):
-            # Only the root of the first tree has pairs.
-            n = walk[t].node + self.first[t] if t == 0 or walk[t].node else -1
-            self.reach(place, t, n)
+            else:  # only the root of the first tree has pairs
+                n = found[t].node + self.first[t] if t == 0 or found[t].node else -1
+            if n == node[t].node:
+                continue
+            here.known, node[t].node = 0, n
+            node[t].depth = found[t].depth
+            if given:
+                node[t].depth = <int> _depth(n, &self.parent[0], t == 0)
+            if n >= 0 and self.w.shape[0]:
+                prefetch(&self.parent[n], 1)
+                prefetch(&self.cls[0] + self.ptr[n], 1)
+                prefetch(&self.w[0] + self.ptr[n], 1)
         return 0
 
-    cdef void reach(self, char *place, int t, int32_t n) noexcept nogil:
-        """The node of a tree, which makes the scores unknown unless it was there."""
-        cdef int32_t *node = <int32_t *> (place + self.nodes)
-        if n == node[t]:
-            return
-        node[t] = n
-        (<Context *> place).known = 0
-        if n >= 0 and self.w.shape[0]:
-            prefetch(&self.ptr[n], 1)
-            prefetch(&self.parent[n], 1)
-
     cdef int64_t key(self, char *place) except? -1 nogil:
-        return (<int32_t *> (place + self.nodes))[0]
+        return (<Node *> (place + sizeof(Context))).node
 
     cdef const double *scored(self, char *place) noexcept nogil:
         """The scores of the context, and the sum of their exponentials."""
         cdef Context *here = <Context *> place
-        cdef int32_t *node = <int32_t *> (place + self.nodes)
-        cdef int32_t *path = node + self.n_trees
+        cdef const Node *node = <Node *> (here + 1)
+        cdef int32_t *path = <int32_t *> (place + self.paths)
         cdef double *score = <double *> (place + self.scores)
         cdef double *rows = score + 2 * self.n_classes
-        cdef const Walk *walk = <Walk *> (place + self.walks)
         cdef double top
         cdef int t
         if here.known:
@@ -375,13 +381,9 @@ cdef class Joint(Model):
         if self.w.shape[0] == 0:
             memset(score, 0, self.n_classes * sizeof(double))
         for t in range(self.n_trees if self.w.shape[0] else 0):
-            if node[t] >= 0:
-                prefetch(&self.cls[0] + self.ptr[node[t]], 1)
-                prefetch(&self.w[0] + self.ptr[node[t]], 1)
-        for t in range(self.n_trees if self.w.shape[0] else 0):
-            if node[t] >= 0:
+            if node[t].node >= 0:
                 _add_tree(
-                    node[t], walk[t].depth, t == 0, &self.parent[0], &self.ptr[0],
+                    node[t].node, node[t].depth, t == 0, &self.parent[0], &self.ptr[0],
                     &self.cls[0], &self.beta[0], &self.w[0], path, rows, score,
                     self.n_classes)
             path += self.n_levels
@@ -411,8 +413,9 @@ cdef class Joint(Model):
         return 0
 
     cdef int gate_features(self, char *place, double *out) except -1 nogil:
-        out[0] = (<Walk *> (place + self.walks))[0].depth
-        out[1] = log1p(self.weight[(<int32_t *> (place + self.nodes))[0]])
+        cdef const Node *node = <Node *> (place + sizeof(Context))
+        out[0] = node.depth
+        out[1] = log1p(self.weight[node.node])
         return 0
 
 

@@ -261,6 +261,13 @@ cdef class Mixture(Composed):
             place += stride
         return 0
 
+    cdef void ahead(
+        self, const int *tokens, const int64_t *position, Py_ssize_t n, char *place
+    ) noexcept nogil:
+        cdef int k
+        for k in range(self.n):
+            (<Model> self.part[k]).ahead(tokens, position, n, place + self.offset[k])
+
     cdef int gate_features(self, char *place, double *out) except -1 nogil:
         cdef int k
         for k in range(self.n):
@@ -454,6 +461,12 @@ cdef class Factored(Composed):
             here.history, here.end = &self.tokens[0], self.ends[tokens[i - 1]]
         here.begin = max(0, here.end - self.reach)
         return 0
+
+    cdef void ahead(
+        self, const int *tokens, const int64_t *position, Py_ssize_t n, char *place
+    ) noexcept nogil:
+        if self.part[0] != NULL:  # the models of other nodes are asked for few contexts
+            (<Model> self.part[0]).ahead(tokens, position, n, place + self.offset[0])
 
     cdef inline int word(self, Here *here, Py_ssize_t j) noexcept nogil:
         """The number of the class of a token of the history; -1 if it ends there."""

@@ -748,7 +748,9 @@ def test_places_have_rows_for_the_levels_with_many_pairs_only():
         assert found == levels[many].max(initial=-1) + 1
         n_rows += found
     assert 0 < n_rows < len(model.trees) * model.beta.size
-    size = lm.predictor.kernel.room / (8 * model.n_classes)
+    # The places and the nodes of 32 contexts ahead.
+    ahead = 32 * (8 + 12 * len(model.trees))
+    size = (lm.predictor.kernel.room - ahead) / (8 * model.n_classes)
     assert 2 + n_rows <= size < 3 + n_rows
     whole = lm.token_log_proba(text)
     for sentence, of_text in zip(text[:40], whole):
