@@ -17,6 +17,7 @@ typedef struct {
     const float *x;       /* (n,) values of the features */
     const int32_t *index; /* their rows of W; NULL: 0, 1, 2, ... */
     ptrdiff_t n;
+    float own; /* sum of the squares of the values that no other sample has */
     float q; /* sum of the squares of the values, and of the constant */
     float C;
     const int32_t *y; /* (n_y,) lanes of its outcomes, each once */
@@ -368,7 +369,7 @@ SKLSTRUCT_INLINE double sklstruct_step_of(
     double total;
     ptrdiff_t j;
     for (j = 0; j < M; j++)
-        z[j] = constant * last[j];
+        z[j] = constant * last[j] + s->own * a[j];
     sklstruct_scores_of(s->n, s->x, s->index, W, M, z);
     if (loss == SKLSTRUCT_HINGE)
         total = sklstruct_hinge(M, z, live, s->y, s->n_y, s->C, s->q, a, step);

@@ -39,8 +39,11 @@ q sum |change|; it is skipped if that is below rounding. The descent ends after 
 whose change of the duals (sum of absolute values) is at most `tol` times that of the
 first epoch.
 
-Cost of an epoch: 2 nnz M multiply-adds, M the outcomes padded to a multiple of 16;
-memory 4 M (columns + samples) bytes.
+The weights of a feature that only sample i has are its value times the duals a_i: in
+the scores of sample i they are the square of the value times the duals.
+
+Cost of an epoch: 2 nnz M multiply-adds, nnz the values of the other features and M the
+outcomes padded to a multiple of 16; memory 4 M (columns + samples) bytes.
 The intercept is the weight of a feature that has the same value in every sample, as in
 LIBLINEAR.
 
@@ -50,7 +53,7 @@ Mathematical Programming 155, 2016 (steps on all duals of a sample).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memmove
 
 from .._watch cimport Watch, over, propagate, watch_of
 from ._blas cimport gemm, sgemm
@@ -61,6 +64,7 @@ cdef extern from "_dual.h" nogil:
         const float* x
         const int32_t* index
         Py_ssize_t n
+        float own
         float q
         float C
         const int32_t* y
@@ -120,14 +124,15 @@ cdef enum:
 cdef class DescentProblem:
     """The problem of some outcomes: samples, their lanes and costs.
 
-    rows: the samples. q: for each the sum of the squares of its features and of the
-    constant.
+    rows: the samples. own: for each the sum of the squares of the features that the
+    rows leave out, q: that of all features and of the constant.
     lane[lane_ptr[i]] to lane[lane_ptr[i + 1]]: the outcomes of sample i. cost: C_i.
     constant: value of the feature whose weights are the intercepts (the last row of W),
     0 without intercepts.
     """
 
     cdef FloatRows rows
+    cdef const float[::1] own
     cdef const float[::1] q
     cdef const int64_t[::1] lane_ptr
     cdef const int32_t[::1] lane
@@ -135,10 +140,10 @@ cdef class DescentProblem:
     cdef int loss
     cdef float constant
 
-    def __init__(self, FloatRows rows, const float[::1] q,
+    def __init__(self, FloatRows rows, const float[::1] own, const float[::1] q,
                  const int64_t[::1] lane_ptr, const int32_t[::1] lane,
                  const float[::1] cost, int loss, float constant):
-        self.rows, self.q = rows, q
+        self.rows, self.own, self.q = rows, own, q
         self.lane_ptr, self.lane, self.cost = lane_ptr, lane, cost
         self.loss, self.constant = loss, constant
 
@@ -165,7 +170,7 @@ cdef inline void read_sample(
     DescentProblem problem, Py_ssize_t i, sklstruct_sample* sample,
 ) noexcept nogil:
     sample.n = problem.rows.row(i, &sample.x, &sample.index)
-    sample.q = problem.q[i]
+    sample.own, sample.q = problem.own[i], problem.q[i]
     sample.C = problem.cost[i]
     sample.n_y = problem.lane_ptr[i + 1] - problem.lane_ptr[i]
     sample.y = &problem.lane[problem.lane_ptr[i]] if sample.n_y else NULL
@@ -282,12 +287,12 @@ def descend(
 ):
     """Epochs over the samples `order`; `order`, W and dual are changed in place.
 
-    W: (columns + 1, M), for all samples so far: a later call may add samples,
-    whose duals are 0 until then. room: (ROOM, M), its last row 1 at the outcomes and 0
-    at the padding; x: (SAMPLES, features). first: the change of the first epoch, to
-    which `tol` is relative; negative: the first epoch is one of this call. before: the
-    epochs over `order` in earlier calls, which this one continues. Returns (epochs,
-    change of the last one, `first`).
+    W: (columns of the rows + 1, M), for all samples so far: a later call may add
+    samples, whose duals are 0 until then. room: (ROOM, M), its last row 1 at the
+    outcomes and 0 at the padding; x: (SAMPLES, features). first: the change of the
+    first epoch, to which `tol` is relative; negative: the first epoch is one of this
+    call. before: the epochs over `order` in earlier calls, which this one continues.
+    Returns (epochs, change of the last one, `first`).
     """
     cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t done = 0
@@ -305,6 +310,27 @@ def descend(
                 break
     propagate()
     return done, change, first
+
+
+def add_lone(
+    float[:, ::1] W, Py_ssize_t n_shared, const int32_t[::1] sample,
+    const float[::1] value, const float[:, ::1] dual,
+):
+    """Put the weights of features of one sample between those of the others.
+
+    W (features + 1, M): first the n_shared features of several samples and the
+    constant, then the weights of all. sample, value: of each feature, -1 for several.
+    """
+    cdef Py_ssize_t M = W.shape[1], k = n_shared, i, j
+    with nogil:
+        # Backwards, so that no row is overwritten before it is moved.
+        for i in range(W.shape[0] - 1, -1, -1):
+            if i == sample.shape[0] or sample[i] < 0:
+                memmove(&W[i, 0], &W[k, 0], M * sizeof(float))
+                k -= 1
+            else:
+                for j in range(M):
+                    W[i, j] = value[i] * dual[sample[i], j]
 
 
 def scores(

@@ -161,18 +161,26 @@ class Descent:
         self.held, self.settings, self.m = node.held, settings, m
         self.solver = "dual"
         M, n, local = lanes_of(m), node.targets.n_samples, node.local
+        self._divided = local.divided
+        rows, width = local.rows, local.features.size
+        own = np.zeros(n, dtype=np.float32)
+        if self._divided is not None:
+            rows, width, own, *_ = self._divided
         loss = settings.loss
         if node.n_rows == 1 and loss == "log_loss":
             loss = "ovr_log_loss"
         self._task = kernels.DescentProblem(
-            local.rows,
+            rows,
+            own,
             q,
             *node.targets.lanes(first, m),
             cost,
             kernels.LOSS_CODES[loss],
             settings.constant,
         )
-        self.W = aligned_zeros(local.features.size + 1, M)
+        # The weights of the features of one sample come when the descent has ended.
+        self._weights = aligned_zeros(local.features.size + 1, M)
+        self.W = self._weights[: width + 1]
         self.dual = aligned_zeros(n, M)
         self._room = aligned_zeros(kernels.ROOM, M)
         width = 0 if is_sparse(node.X) else local.features.size
@@ -269,7 +277,10 @@ class Descent:
 
     def strip(self, features: Features) -> FittedStrip:
         """The weights; `features` are those of the node."""
-        return FittedStrip(self.W, self.m)
+        if self._divided is not None:
+            _, n_shared, _, sample, value = self._divided
+            kernels.add_lone(self._weights, n_shared, sample, value, self.dual)
+        return FittedStrip(self._weights, self.m)
 
 
 class Relay:
@@ -422,6 +433,8 @@ class NodeSolver:
         features = self.local.features
         if before is not None:  # the problem of a batch is that of the dual
             settings = settings._replace(solver="dual")
+            # The weights begin at those of earlier samples.
+            self.local = self.local._replace(divided=None)
             # (columns + 1, lanes); constant 0: there was no intercept before, either
             last = before.intercept / np.float32(settings.constant or 1.0)
             old = np.vstack([before.at(features.columns()), last])

@@ -19,6 +19,10 @@ from ._samples import Samples, is_sparse, narrow_indices
 
 LANES = 16  # outcomes are padded to a multiple
 
+# Share of values from which on features of one sample are apart: below, the division
+# takes as long as it saves.
+LONE = 0.1
+
 # Starts are 32-bit, and lanes 16-bit.
 _MOST_CELLS = int(np.iinfo(np.uint32).max)
 MOST_OUTCOMES = int(np.iinfo(np.uint16).max)
@@ -61,11 +65,49 @@ class Features(NamedTuple):
         return np.flatnonzero(bits).astype(np.int32)
 
 
+class Divided(NamedTuple):
+    """Samples on the features that several of them have.
+
+    The weights of a feature of one sample are its value times the duals of the sample.
+    The descent needs the sum of the squares of these values alone, and not the weights,
+    which it would always read from memory: in text many features are of this kind.
+    """
+
+    rows: kernels.FloatRows
+    n_shared: int  # features of `rows`
+    own: NDArray  # (n_samples,) float32: that sum
+    sample: NDArray  # (features,) int32: the only one with each feature, or -1
+    value: NDArray  # (features,) float32: of that sample
+
+    @classmethod
+    def of(
+        cls, data: NDArray, index: NDArray, indptr: NDArray, n_features: int
+    ) -> Divided | None:
+        """None if fewer than a share LONE of the values are of one sample alone."""
+        several = np.bincount(index, minlength=n_features) > 1
+        kept = several[index]
+        if kept.sum() > (1 - LONE) * index.size:
+            return None
+        number = (np.cumsum(several) - 1).astype(np.int32)
+        ends = np.append(0, np.cumsum(kept))[indptr]
+        rows = kernels.FloatRows.sparse(data[kept], number[index[kept]], ends)
+        lone, n = ~kept, indptr.size - 1
+        x, row = data[lone], np.repeat(np.arange(n), np.diff(indptr))[lone]
+        sample, value = np.full(n_features, -1, np.int32), np.zeros(n_features)
+        sample[index[lone]], value[index[lone]] = row, x
+        own = np.bincount(row, x**2, n)
+        return cls(
+            rows, int(several.sum()), own.astype(np.float32), sample,
+            value.astype(np.float32),
+        )  # fmt: skip
+
+
 class LocalRows(NamedTuple):
     """Some samples on the features that they have."""
 
     features: Features
     rows: kernels.FloatRows  # a sparse row has numbers of features as indices
+    divided: Divided | None = None
 
     @classmethod
     def of(cls, X: Samples) -> LocalRows:
@@ -77,7 +119,8 @@ class LocalRows(NamedTuple):
         features = Features.of(index, d)
         if features.size < d:  # else each column is its own row
             index = features.rows(index)
-        return cls(features, kernels.FloatRows.sparse(X.data, index, indptr))
+        rows = kernels.FloatRows.sparse(X.data, index, indptr)
+        return cls(features, rows, Divided.of(X.data, index, indptr, features.size))
 
 
 class Piece(NamedTuple):

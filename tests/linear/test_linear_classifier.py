@@ -20,7 +20,7 @@ from sklearn.svm import LinearSVC
 
 from sklstruct import HierarchicalClassifier, _checks
 from sklstruct._parallel import ThreadMap
-from sklstruct.linear import LinearClassifier, _solver, _trial
+from sklstruct.linear import LinearClassifier, _solver, _trial, _weights
 from sklstruct.linear._calibration import draw_fold, evidence, fit_scale
 from sklstruct.linear._samples import single
 from sklstruct.linear._solver import DescentSettings, NodeSolver
@@ -391,6 +391,26 @@ def test_packed_weights():
         least = np.float32(0.5) * np.abs(expected).max(axis=1, keepdims=True)
         expected[np.abs(expected) <= least] = 0
         assert np.array_equal(half.toarray(), expected)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("intercept_scaling", [1.0, 0.0])
+def test_features_of_one_sample_are_apart_from_the_descent(
+    loss, intercept_scaling, monkeypatch
+):
+    """The weights are those of a descent over all features."""
+    X, y = text(d=4000)
+    X = sp.hstack([X, sp.diags(np.linspace(0.1, 2.0, X.shape[0]))], format="csr")
+    params = {"tol": 1e-6, "max_iter": 3000, "random_state": 0, "solver": "dual"}
+    params["intercept_scaling"] = intercept_scaling
+    divided = LocalRows.of(single(X)).divided
+    assert divided.n_shared + (divided.sample >= 0).sum() == np.unique(X.indices).size
+    apart = LinearClassifier(loss, **params).fit(X, y)
+    monkeypatch.setattr(_weights, "LONE", 1.1)
+    assert LocalRows.of(single(X)).divided is None
+    whole = LinearClassifier(loss, **params).fit(X, y)
+    np.testing.assert_allclose(apart.coef_, whole.coef_, atol=2e-5)
+    np.testing.assert_allclose(apart.intercept_, whole.intercept_, atol=2e-5)
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "log_loss"])
