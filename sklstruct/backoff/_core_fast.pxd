@@ -41,7 +41,7 @@ from libc.stdint cimport int64_t
 
 
 cdef enum:
-    TARGET, ROW, PROBA, GROUPS, FEATURES, BEST, DRAW  # questions
+    TARGET, ROW, PROBA, GROUPS, BEST, DRAW  # questions
     # Contexts that are located at a time, if a place has no more bytes than SMALL.
     BLOCK = 256
     SMALL = 2048

@@ -21,7 +21,7 @@ cdef enum:
 
 
 # Arguments with an entry for each context.
-SPLIT = {"y", "target", "depth", "value", "label", "uniform"}
+SPLIT = {"y", "target", "depth", "value", "label", "uniform", "features"}
 
 
 cdef int interrupt() except -1 nogil:
@@ -229,13 +229,14 @@ cdef class Model:
     def _each(self, int what, const int[::1] tokens, const int64_t[::1] position,
               const int64_t[::1] order, const int[::1] y=None, double[::1] target=None,
               int[::1] depth=None, double[:, ::1] value=None, int[:, ::1] label=None,
-              const int[::1] group=None, const double[::1] uniform=None, int skip=-1):
+              const int[::1] group=None, const double[::1] uniform=None, int skip=-1,
+              double[:, ::1] features=None):
         """Answer a question of all contexts, in an order (None: as they are)."""
         cdef Py_ssize_t i = 0, j, k, m, n = position.shape[0]
         cdef Py_ssize_t stride = padded(self.room)
         cdef Py_ssize_t block = BLOCK if stride <= SMALL and order is None else 1
         cdef bint targets = y is not None, ordered = order is not None
-        cdef bint depths = depth is not None
+        cdef bint depths = depth is not None, gates = features is not None
         # The questions to array models may not depend on their answers.
         cdef bint whole = bool(self.arrays)
         cdef int width = 0 if value is None else <int> value.shape[1]
@@ -267,14 +268,14 @@ cdef class Model:
                         target[j] = self.target(at, y[j])
                         if depths:
                             depth[j] = self.depth(at)
+                    if gates:
+                        self.gate_features(at, &features[j, 0])
                     if what == ROW:
                         self.row(at, &value[j, 0])
                     elif what == PROBA:
                         self.proba(at, &value[j, 0])
                     elif what == GROUPS:
                         self.groups(at, &group[0], width, &value[j, 0])
-                    elif what == FEATURES:
-                        self.gate_features(at, &value[j, 0])
                     elif what == BEST and whole:
                         Model.best(self, at, width, &label[j, 0], &value[j, 0])
                     elif what == BEST:
@@ -318,11 +319,14 @@ cdef class Model:
         out[order] = self.targets_in_order(tokens, position[order], y[order])
         return out
 
-    def targets_in_order(self, tokens, position, y, depth=None, features=None):
-        """`targets`, in this order; features[j] <- the features of each context."""
-        out = np.empty(len(position))
-        what = TARGET if features is None else FEATURES
-        self._ask(what, tokens, position, y=y, target=out, depth=depth, value=features)
+    def targets_in_order(self, tokens, position, y, depth=None, features=None,
+                         group=None, sums=None):
+        """`targets`, in this order, NaN where y is negative; features <- those of each
+        context, sums <- as of `group_sums`."""
+        out = np.full(len(position), np.nan)
+        what = TARGET if group is None else GROUPS
+        self._ask(what, tokens, position, y=y, target=out, depth=depth,
+                  features=features, group=group, value=sums)
         return out
 
     def rows(self, tokens, position, proba=False):
@@ -357,20 +361,26 @@ cdef class Model:
     def group_sums(self, tokens, position, group, order=None, y=None):
         """(n, n_groups) P of the groups of classes, and `targets`, NaN where y is
         negative; group: that of each class."""
-        model = self.grouped(group)
-        sums = np.empty((len(position), int(np.max(group)) + 1))
-        out = np.full(len(position), np.nan)
+        return self.grouped(group).sums_and_targets(tokens, position, group, order, y)
+
+    def sums_and_targets(self, tokens, position, group, order=None, y=None):
+        """`group_sums` of a model that `grouped` made."""
+        n = len(position)
+        sums, out = np.empty((n, int(np.max(group)) + 1)), np.empty(n)
         if order is None:
-            order = model.order(tokens, position)
-        model._ask(
-            GROUPS, tokens, position, order, value=sums, group=group, y=y, target=out)
+            order = self.order(tokens, position)
+        found = np.empty_like(sums)
+        y = np.full(n, -1, np.int32) if y is None else y
+        out[order] = self.targets_in_order(
+            tokens, position[order], y[order], group=group, sums=found)
+        sums[order] = found
         return sums, out
 
     def all_features(self, tokens, position):
         """(n, n_features) the features of each context."""
         out = np.zeros((len(position), self.n_features))
         if self.n_features:
-            self._ask(FEATURES, tokens, position, value=out)
+            self._ask(TARGET, tokens, position, features=out)
         return out
 
 

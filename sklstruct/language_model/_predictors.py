@@ -40,7 +40,7 @@ from ._positions import Scored
 _BLOCK = 1 << 18
 
 # Probabilities of groups that are made at a time.
-_NUMBERS = 1 << 23
+_NUMBERS = 1 << 22
 
 
 def single_state(states: NDArray) -> int | Cursor:
@@ -221,12 +221,12 @@ class TextPredictor:
         windows, token = self.windows(sentences)
         word = self.encoder.labels.class_of_token[token]
         group = np.ascontiguousarray(group, dtype=np.int32)
-        n_groups = int(group.max()) + 1
+        n_groups, kernel = int(group.max()) + 1, self.kernel.grouped(group)
         blocks = row_blocks(token.size, max(1, _NUMBERS // n_groups))
         for block in blocks or [slice(0, 0)]:
             end, y = windows.end[block], word[block]
             order = by_last(windows.tokens[end - 1], windows.tokens[end - 2])
-            proba, log_prob = self.kernel.group_sums(
+            proba, log_prob = kernel.sums_and_targets(
                 windows.tokens, end, group, order, y
             )
             proba[y < 0] = np.nan

@@ -214,21 +214,32 @@ cdef class Mixture(Composed):
         self.sorted_is_faster = any([m.sorted_is_faster for m in models])
         self.by_part = any([isinstance(m, Composed) and m.by_part for m in models])
 
-    def targets_in_order(self, tokens, position, y, depth=None, features=None):
-        cdef Py_ssize_t i
-        if not self.by_part or len(position) < MANY or features is not None:
-            return Model.targets_in_order(self, tokens, position, y, depth, features)
-        out, parts = np.empty(len(position)), np.empty((len(position), self.n))
-        of_all = [np.empty((len(position), m.n_features)) for m in self.keep]
-        for i, (model, own) in enumerate(zip(self.keep, of_all)):
-            own = own if own.size else None
-            parts[:, i] = model.targets_in_order(tokens, position, y, features=own)
-        cdef double[:, ::1] log_weight = self.gate.log_weights(np.hstack(of_all))
-        cdef double[:, ::1] part = parts
+    def targets_in_order(self, tokens, position, y, depth=None, features=None,
+                         group=None, sums=None):
+        cdef Py_ssize_t i, g, k, n = len(position)
+        cdef Py_ssize_t n_groups = 0 if sums is None else sums.shape[1]
+        if not self.by_part or n < MANY or features is not None:
+            return Model.targets_in_order(
+                self, tokens, position, y, depth, features, group, sums)
+        cdef double weight
+        cdef double[:, ::1] log_weight, all_sums = sums, part = np.empty((n, self.n))
+        cdef double[:, :, ::1] part_sums = np.empty((self.n, n, n_groups))
+        out, of_all = np.empty(n), [np.empty((n, m.n_features)) for m in self.keep]
+        for k, (model, own) in enumerate(zip(self.keep, of_all)):
+            np.asarray(part)[:, k] = model.targets_in_order(
+                tokens, position, y, None, own if own.size else None, group,
+                None if sums is None else np.asarray(part_sums)[k])
+        log_weight = self.gate.log_weights(np.hstack(of_all))
         cdef double[::1] mixed = out
         with nogil:
-            for i in range(mixed.shape[0]):
+            for i in range(n):
                 mixed[i] = log_sum(&log_weight[i, 0], &part[i, 0], self.n)
+                for g in range(n_groups):
+                    all_sums[i, g] = 0.0
+                for k in range(self.n if n_groups else 0):
+                    weight = exp(log_weight[i, k])
+                    for g in range(n_groups):
+                        all_sums[i, g] += weight * part_sums[k, i, g]
         return out
 
     def grouped(self, group):
@@ -340,6 +351,8 @@ cdef struct Here:
     const int *history     # the words that are counted: from the last one before
     Py_ssize_t end, begin  # `end` to the first that is missing, or at `begin`
     int64_t number         # of the context
+    int64_t made           # of the context whose row of children was made last,
+    int node               # and the node of this row
 
 
 @cython.final
@@ -380,7 +393,7 @@ cdef class Factored(Composed):
 
     def __init__(self, models, model, history=None, group=None):
         tree, n = model.tree, len(models)
-        self.args = [models, model, history]
+        self.args = [models, model, history, group]
         self.model, self.n_classes = model, model.n_classes
         self.node_of, self.child_of = model.path_node, model.path_child
         self.word_node = model.word_node
@@ -422,28 +435,30 @@ cdef class Factored(Composed):
         self.by_part = len(model.path_node) > 1
 
     def grouped(self, group):
-        return Factored(*self.args, group)
+        return Factored(*self.args[:3], group)
 
-    def targets_in_order(self, tokens, position, y, depth=None, features=None):
+    def targets_in_order(self, tokens, position, y, depth=None, features=None,
+                         group=None, sums=None):
         """Of many contexts step by step, and in a step node by node: the model of a
         node stays in the cache, and its place keeps what its next context needs."""
         cdef Py_ssize_t i
-        if not self.by_part or len(position) < MANY:
-            return Model.targets_in_order(self, tokens, position, y, depth, features)
+        whole = group is not None and self.number is None
+        if not self.by_part or len(position) < MANY or whole:
+            return Model.targets_in_order(
+                self, tokens, position, y, depth, features, group, sums)
         if self.steps is None:
-            models, node, history = self.args
             # Each step as a model that has only the models of the nodes of the step.
             self.steps = [
                 Factored([one if self.step_of[i] == step else None
-                          for i, one in enumerate(models)], node, history)
+                          for i, one in enumerate(self.args[0])], *self.args[1:])
                 for step in range(self.node_of.shape[0])]
         out = np.zeros(len(position))
-        for step, (model, of_class) in enumerate(zip(self.steps, self.node_of)):
-            of_step = features if step == 0 else None  # all are below one root
-            node = np.asarray(of_class)[y]
+        for model, of_class in zip(self.steps, self.node_of):
+            node = np.asarray(of_class)[y]  # any where y is negative
             order = np.argsort(node, kind="stable")
             out[order] += Model.targets_in_order(
-                model, tokens, position[order], y[order], features=of_step)
+                model, tokens, position[order], y[order], None, features, group, sums)
+            features = group = sums = None  # of the root, the node of the first step
         return out
 
     cdef void open(self, char *place) noexcept nogil:
@@ -552,10 +567,15 @@ cdef class Factored(Composed):
         return log((mine + self.theta[v] * exp(one)) / (of_class + self.theta[v]))
 
     cdef int children(self, char *place, int v, double *out) except -1 nogil:
-        """P of the children of a node."""
+        """P of the children of a node; the row of the place is made once."""
+        cdef Here *here = <Here *> place
         cdef int *count = <int *> (place + self.counts)
         cdef int c, n = self.n_child[v], n_words
         cdef double total = 1.0, prior, more
+        if out == <double *> (place + self.totals) + self.n:
+            if here.made == here.number and here.node == v:
+                return 0
+            here.made, here.node = here.number, v
         if self.part[v] == NULL:
             out[0] = 1.0
             return 0

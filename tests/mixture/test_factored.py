@@ -254,6 +254,22 @@ def test_many_targets_are_those_of_few(data, make):
         np.testing.assert_array_equal(many, np.concatenate(few)[:n])
 
 
+@pytest.mark.parametrize("weights", ["em", "logistic"])
+def test_sums_of_groups_of_many_contexts_are_those_of_few(data, weights):
+    X, y = data
+    factored = FactoredLM(GROUPS, joint(), smoother(), concentration=2.0)
+    models = [("factored", factored), ("plain", smoother())]
+    model = MixtureLM(models, weights=weights).fit(X, y)
+    predictor, at = model.distribution_, model.locate(X)
+    few = [predictor.group_proba(model.locate(X[i : i + 500]), GROUPS)
+           for i in range(0, len(X), 500)]  # fmt: skip
+    sums = predictor.group_proba(at, GROUPS)
+    np.testing.assert_allclose(sums, np.concatenate(few), rtol=1e-14)
+    rows = predictor.proba(at)
+    for g in range(5):
+        np.testing.assert_allclose(sums[:, g], rows[:, GROUPS == g].sum(axis=1))
+
+
 def test_pipelines_and_other_classifiers_are_factors(data):
     X, y = data
 
