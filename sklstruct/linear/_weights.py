@@ -84,22 +84,17 @@ class Divided(NamedTuple):
         cls, data: NDArray, index: NDArray, indptr: NDArray, n_features: int
     ) -> Divided | None:
         """None if fewer than a share LONE of the values are of one sample alone."""
-        several = np.bincount(index, minlength=n_features) > 1
-        kept = several[index]
-        if kept.sum() > (1 - LONE) * index.size:
+        n, sample = indptr.size - 1, np.full(n_features, -2, dtype=np.int32)
+        if kernels.only_samples(index, indptr, sample) < LONE * index.size:
             return None
-        number = (np.cumsum(several) - 1).astype(np.int32)
-        ends = np.append(0, np.cumsum(kept))[indptr]
-        rows = kernels.FloatRows.sparse(data[kept], number[index[kept]], ends)
-        lone, n = ~kept, indptr.size - 1
-        x, row = data[lone], np.repeat(np.arange(n), np.diff(indptr))[lone]
-        sample, value = np.full(n_features, -1, np.int32), np.zeros(n_features)
-        sample[index[lone]], value[index[lone]] = row, x
-        own = np.bincount(row, x**2, n)
-        return cls(
-            rows, int(several.sum()), own.astype(np.float32), sample,
-            value.astype(np.float32),
-        )  # fmt: skip
+        shared, lone = sample[index] < 0, sample >= 0
+        number = np.cumsum(~lone, dtype=np.int32) - np.int32(1)
+        ends = indptr - np.append(0, np.cumsum(np.bincount(sample[lone], minlength=n)))
+        rows = kernels.FloatRows.sparse(data[shared], number[index[shared]], ends)
+        value = np.zeros(n_features, dtype=np.float32)
+        value[index[~shared]] = data[~shared]
+        own = np.bincount(sample[lone], value[lone] ** 2, n).astype(np.float32)
+        return cls(rows, int((~lone).sum()), own, sample, value)
 
 
 class LocalRows(NamedTuple):

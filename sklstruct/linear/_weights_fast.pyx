@@ -31,6 +31,21 @@ def ranks(const uint64_t[::1] words, int32_t[::1] rank):
     return total
 
 
+def only_samples(
+    const int32_t[::1] index, const int64_t[::1] indptr, int32_t[::1] sample
+):
+    """sample[f] <- the only sample with feature f, -1 for several; -2 before. Returns
+    the number of such features."""
+    cdef Py_ssize_t i, k, n = 0
+    with nogil:
+        for i in range(indptr.shape[0] - 1):
+            for k in range(indptr[i], indptr[i + 1]):
+                sample[index[k]] = <int32_t>i if sample[index[k]] == -2 else -1
+        for i in range(sample.shape[0]):
+            n += sample[i] >= 0
+    return n
+
+
 def localise(
     const int32_t[::1] index, const uint64_t[::1] words, const int32_t[::1] rank,
     int32_t[::1] local,
