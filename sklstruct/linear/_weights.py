@@ -19,8 +19,8 @@ from ._samples import Samples, is_sparse, narrow_indices
 
 LANES = 16  # outcomes are padded to a multiple
 
-# Share of values from which on features of one sample are apart: below, the division
-# takes as long as it saves.
+# Share of values from which on features of one sample are left out of a descent, for
+# which the other values are copied.
 LONE = 0.1
 
 # Starts are 32-bit, and lanes 16-bit.

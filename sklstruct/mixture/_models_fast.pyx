@@ -229,7 +229,8 @@ cdef class Mixture(Composed):
             np.asarray(part)[:, k] = model.targets_in_order(
                 tokens, position, y, None, own if own.size else None, group,
                 None if sums is None else np.asarray(part_sums)[k])
-        log_weight = self.gate.log_weights(np.hstack(of_all))
+        # One column more: the models may have no features.
+        log_weight = self.gate.log_weights(np.hstack([*of_all, np.zeros((n, 1))]))
         cdef double[::1] mixed = out
         with nogil:
             for i in range(n):

@@ -239,6 +239,12 @@ def mixed(weights, **params):
         lambda: mixed("em"),
         lambda: mixed("logistic", concentration=2.0),
         lambda: MixtureLM([("a", mixed("by_depth")), ("b", smoother())]),
+        lambda: MixtureLM(  # no model has features
+            [
+                ("a", FactoredLM(GROUPS, CategoricalNB(min_categories=N_WORDS))),
+                ("b", CategoricalNB(min_categories=N_WORDS)),
+            ]
+        ),
     ],
 )
 def test_many_targets_are_those_of_few(data, make):
