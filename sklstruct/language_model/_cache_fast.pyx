@@ -35,6 +35,7 @@ takes no time, is not counted and ends the context.
 
 import numpy as np
 
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.pythread cimport (
     NOWAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock,
     PyThread_release_lock, PyThread_type_lock,
@@ -56,6 +57,8 @@ cdef enum:
     NEWEST = 0  # cursors
     OLDEST = 1
     NEW_DOCUMENT = 2
+    # Words between two looks for Ctrl-C. Tables have room for all of them.
+    AT_A_TIME = 1 << 10
 
 # Read before a word: nothing, the start of a sentence, that of a document.
 WITHIN, SENTENCE, DOCUMENT = 0, 1, NEW_DOCUMENT
@@ -648,20 +651,23 @@ cdef class Counts:
         in each part; features, those of the gate; in_class, decayed counts of the word
         and of its class, for each half-life.
         """
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, begin, n = words.shape[0]
         cdef const double *p = NULL
         self._hold()
         try:
-            self._grow(words.shape[0])
-            with nogil:
-                for i in range(words.shape[0]):
-                    if of_base is not None:
-                        p = &of_base[i, 0]
-                    if parts is not None:
-                        self.parts, self.features = &parts[i, 0], &features[i, 0]
-                        self.in_class = &in_class[i, 0] if in_class.shape[1] else NULL
-                    out[i] = self._read(m, words[i], first[i], log_base[i], p)
-            self._make_room()
+            for begin in range(0, n, AT_A_TIME):
+                PyErr_CheckSignals()
+                self._grow(min(<Py_ssize_t> AT_A_TIME, n - begin))
+                with nogil:
+                    for i in range(begin, min(n, begin + AT_A_TIME)):
+                        if of_base is not None:
+                            p = &of_base[i, 0]
+                        if parts is not None:
+                            self.parts, self.features = &parts[i, 0], &features[i, 0]
+                            self.in_class = (
+                                &in_class[i, 0] if in_class.shape[1] else NULL)
+                        out[i] = self._read(m, words[i], first[i], log_base[i], p)
+                self._make_room()  # `parts` and `features` may be those of the caller
         finally:
             PyThread_release_lock(self.lock)
 

@@ -10,10 +10,6 @@ from numpy.typing import NDArray
 
 from ._cache_fast import Counts, Mixer
 
-# Words read in one call of the kernel: tables have room for all of them, and Python
-# handles Ctrl-C between calls.
-_CALL = 1 << 10
-
 
 class CacheSettings(NamedTuple):
     """Words and half-lives of a cache; see the parameters of `CacheLM`."""
@@ -99,10 +95,7 @@ class CacheState:
         """ln P of the words of a text, each before it is counted; records: arrays that
         `Counts.read` writes to, with a row for each word."""
         out = np.empty(at.words.size)
-        for i in range(0, out.size, _CALL):
-            s = slice(i, i + _CALL)
-            arrays = (*at, out, *records)
-            self.counts.read(mixer, *(None if a is None else a[s] for a in arrays))
+        self.counts.read(mixer, *at, out, *records)
         return out
 
     def recall(self, mixer: Mixer, blocks: Sequence[ScoredWords]) -> Recalled:
