@@ -190,6 +190,15 @@ cdef class Composed(Model):
         return Model.draw(self, place, uniform, skip)
 
 
+cdef inline void add_row(
+    double weight, const double *row, Py_ssize_t n, double *out
+) noexcept nogil:
+    """out += weight * row."""
+    cdef Py_ssize_t y
+    for y in range(n):
+        out[y] += weight * row[y]
+
+
 @cython.final
 cdef class Mixture(Composed):
     """The weighted sum of models. A place holds the logarithms of the weights, numbers
@@ -216,12 +225,11 @@ cdef class Mixture(Composed):
 
     def targets_in_order(self, tokens, position, y, depth=None, features=None,
                          group=None, sums=None):
-        cdef Py_ssize_t i, g, k, n = len(position)
+        cdef Py_ssize_t i, k, n = len(position)
         cdef Py_ssize_t n_groups = 0 if sums is None else sums.shape[1]
         if not self.by_part or n < MANY or features is not None:
             return Model.targets_in_order(
                 self, tokens, position, y, depth, features, group, sums)
-        cdef double weight
         cdef double[:, ::1] log_weight, all_sums = sums, part = np.empty((n, self.n))
         cdef double[:, :, ::1] part_sums = np.empty((self.n, n, n_groups))
         out, of_all = np.empty(n), [np.empty((n, m.n_features)) for m in self.keep]
@@ -235,12 +243,11 @@ cdef class Mixture(Composed):
         with nogil:
             for i in range(n):
                 mixed[i] = log_sum(&log_weight[i, 0], &part[i, 0], self.n)
-                for g in range(n_groups):
-                    all_sums[i, g] = 0.0
+                if n_groups:
+                    memset(&all_sums[i, 0], 0, n_groups * sizeof(double))
                 for k in range(self.n if n_groups else 0):
-                    weight = exp(log_weight[i, k])
-                    for g in range(n_groups):
-                        all_sums[i, g] += weight * part_sums[k, i, g]
+                    add_row(exp(log_weight[i, k]), &part_sums[k, i, 0], n_groups,
+                            &all_sums[i, 0])
         return out
 
     def grouped(self, group):
@@ -311,18 +318,16 @@ cdef class Mixture(Composed):
         """Probabilities of n groups of classes; with NULL of the classes."""
         cdef double *row = <double *> room_for(n, sizeof(double))
         cdef char *at
-        cdef int k, y
-        cdef double weight
+        cdef int k
         memset(out, 0, n * sizeof(double))
         try:
             for k in range(self.n):
-                weight, at = exp((<double *> place)[k]), place + self.offset[k]
+                at = place + self.offset[k]
                 if group == NULL:
                     (<Model> self.part[k]).proba(at, row)
                 else:
                     (<Model> self.part[k]).groups(at, group, n, row)
-                for y in range(n):
-                    out[y] += weight * row[y]
+                add_row(exp((<double *> place)[k]), row, n, out)
         finally:
             free(row)
         return 0
