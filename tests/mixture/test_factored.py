@@ -260,6 +260,24 @@ def test_many_targets_are_those_of_few(data, make):
         np.testing.assert_array_equal(many, np.concatenate(few)[:n])
 
 
+def test_contexts_that_are_found_ahead_and_not_asked_for():
+    trees = JointLogLinear([(name, "passthrough") for name in "abcdef"])
+    model = FactoredLM(NAMES, trees, AdditiveLM())
+    kernel = LanguageModel(model, max_depth=2).fit(SENTENCES).predictor.kernel
+    assert kernel.room > 2048  # contexts of smaller models are found in blocks
+    rng = np.random.default_rng(0)
+    tokens, other = rng.integers(0, 8, (2, 300)).astype(np.int32)
+    position, y = np.arange(2, 300), rng.integers(0, 8, 298).astype(np.int32)
+    want = kernel.targets(tokens, position, y, sort=False)
+    last = position[288:]  # the contexts after nine times 32
+    order = kernel.order(other, last)
+    some = np.where(rng.random(298) < 0.5, np.int32(-1), y)
+    got = kernel.targets_in_order(tokens, position, some)
+    np.testing.assert_array_equal(got, np.where(some < 0, np.nan, want))
+    kernel.targets_in_order(tokens, position, np.full(298, -1, np.int32))
+    np.testing.assert_array_equal(kernel.order(other, last), order)
+
+
 @pytest.mark.parametrize("weights", ["em", "logistic"])
 def test_sums_of_groups_of_many_contexts_are_those_of_few(data, weights):
     X, y = data
