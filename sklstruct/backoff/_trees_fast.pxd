@@ -35,9 +35,7 @@ cdef class Tree:
     """A context tree, read along a path."""
     cdef const int[::1] parent, symbol, child_ptr, root_child
     cdef Path path
-    cdef int n_kept, kept_size
 
-    cdef Node find(self, const int* tokens, Py_ssize_t i, int* kept) noexcept nogil
     cdef void find_many(
         self, const int* tokens, const int64_t* position, Py_ssize_t n, char* out,
         Py_ssize_t stride, const int* first) noexcept nogil
@@ -81,7 +79,7 @@ cdef class Backoff(Model):
     cdef const double[::1] log_prob, log_backoff, row_sum, root_prob, root_row
     cdef const float[::1] weight
     cdef int max_depth, n_values
-    cdef Py_ssize_t kept, row_nodes, rows
+    cdef Py_ssize_t row_nodes, rows
 
     cdef double score(self, int node, int y, int* up) noexcept nogil
     cdef int depth_of(self, Node* at) noexcept nogil

@@ -28,7 +28,6 @@ from ..context_tree._find_fast cimport find_pair
 from ._core_fast cimport BEST, BLOCK, Model, address, padded, room_for
 
 cdef enum:
-    KEPT = 8  # tokens by which a kept path is found again
     SHORT = 64  # nodes of a path without memory from the heap
     AHEAD = 8  # questions between one whose memory is asked for and its turn
 
@@ -157,47 +156,6 @@ cdef class Tree:
         self.path = path
         if path is not None and path.n_symbols > self.root_child.shape[0]:
             raise ValueError("a path leads to symbols that the tree does not have")
-        if path is not None:
-            self.n_kept = min(path.within.shape[0] - 1, KEPT)
-            self.kept_size = 2 + self.n_kept + tree.max_depth
-
-    cdef Node find(self, const int* tokens, Py_ssize_t i, int* kept) noexcept nogil:
-        """The deepest node of a history.
-
-        kept: `kept_size` numbers, the first 0 at the beginning: the length of the last
-        path of this place, how many of the tokens that it was read from are known,
-        these, and the node of each step. The steps that read equal tokens are not
-        looked up.
-        """
-        cdef Node out
-        cdef int s = 0, n, child, known = 0
-        cdef int* nodes = kept + 2 + self.n_kept
-        # The compiler does not know that `kept` is apart from this object.
-        cdef Edges edges = edges_of(self)
-        out.node = out.depth = out.up = 0
-        i = self.path.begin(&tokens, i)
-        n = <int> min(i, <Py_ssize_t> self.n_kept)
-        while s < min(n, kept[1]) and kept[2 + s] == tokens[i - 1 - s]:
-            s += 1
-        out.depth = min(self.path.within[s], kept[0])
-        if out.depth:
-            out.node = nodes[out.depth - 1]
-            known = self.path.reach[out.depth - 1]
-        if out.depth < self.path.within[s]:  # the same end
-            return out
-        kept[1] = n
-        while s < n:
-            kept[2 + s] = tokens[i - 1 - s]
-            s += 1
-        while True:
-            s = self.path.symbol(out.depth, tokens, i, &known)
-            child = child_of(&edges, out.node, s)
-            if child < 0:
-                break
-            out.node = nodes[out.depth] = child
-            out.depth += 1
-        kept[0] = out.depth
-        return out
 
     cdef void find_many(
         self, const int* tokens, const int64_t* position, Py_ssize_t n, char* out,
@@ -312,14 +270,9 @@ cdef class Backoff(Model):
             np.array_equal(self.parent, other.parent)
             and np.array_equal(self.tree.symbol, other.tree.symbol))
 
-    def keep_path(self, bint rows):
-        """Let a place keep its last path, where contexts are not located in blocks, and
-        the rows of probabilities along it. Before the first place is made."""
-        if self.kept:
-            return
-        self.kept = padded(self.room)
-        self.room = self.kept + 4 * self.tree.kept_size
-        if rows:
+    def keep_classes(self):
+        """Let a place keep rows of classes. Before the first place is made."""
+        if not self.rows:
             self.keep_rows(self.root_prob)
 
     cdef keep_rows(self, const double[::1] root_row):
@@ -348,15 +301,10 @@ cdef class Backoff(Model):
     cdef void open(self, char* place) noexcept nogil:
         if self.rows:
             memset(place + self.row_nodes, 255, 4 * self.max_depth)
-        if self.kept:
-            memset(place + self.kept, 0, 8)
 
     cdef int locate(self, const int* tokens, Py_ssize_t i, char* place) except -1 nogil:
         cdef int64_t position = i
-        if not self.kept:
-            return self.locate_many(tokens, &position, 1, place, 0)
-        (<Node*> place)[0] = self.tree.find(tokens, i, <int*> (place + self.kept))
-        return 0
+        return self.locate_many(tokens, &position, 1, place, 0)
 
     cdef int locate_many(
         self, const int* tokens, const int64_t* position, Py_ssize_t n, char* place,

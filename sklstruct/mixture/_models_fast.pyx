@@ -16,7 +16,7 @@ import numpy as np
 from .._heap cimport in_order, offer
 from .._log_sum cimport log_sum, log_softmax
 from ..backoff._core_fast cimport (
-    Model, draw_from, hashed, padded, room_for,
+    SOON, Model, Place, address, draw_from, hashed, interrupt, padded, room_for,
 )
 from ..backoff._core_fast import arrays_of
 from ..backoff._trees_fast cimport Backoff, Node
@@ -30,8 +30,9 @@ cdef enum:
     # Rounds in which a number that fell on the skipped class is drawn again, before
     # the whole row is made.
     REDRAWS = 32
-    # From so many contexts on, the models of a step of a tree are asked one by one.
-    MANY = 1 << 10
+    # From so many contexts on, models of a mixture and nodes are asked one by one.
+    MANY = 16
+    CHECK = 1 << 10  # contexts between two looks for Ctrl-C
 
 
 # -------------------------------------------------------------------------- gates
@@ -386,13 +387,13 @@ cdef class Factored(Composed):
         Groups of classes that are asked for.
     """
 
-    cdef list args, steps
-    cdef object model
+    cdef list args
+    cdef object model, has_model
     cdef const int[:, ::1] node_of, child_of
     cdef const int[::1] word_node, first_child, n_child, terminal, class_of, step_of
     cdef const int[::1] number, tokens, word_of_token
     cdef const int64_t[::1] ends
-    cdef const unsigned char[::1] of_words
+    cdef const unsigned char[::1] of_words, is_tree
     cdef const double[::1] theta, prior
     cdef Py_ssize_t located, counts, totals, reach
     cdef int most, n_tokens
@@ -416,8 +417,11 @@ cdef class Factored(Composed):
         for one, n_child, of_words in zip(models, tree.n_child, model.of_words):
             if one is not None and one.n_classes != n_child:
                 raise ValueError("a model of a tree has other classes than its node")
-            if isinstance(one, Backoff):
-                one.keep_path(not of_words)
+            if isinstance(one, Backoff) and not of_words:
+                one.keep_classes()
+        self.is_tree = np.array([isinstance(m, Backoff) for m in models], dtype=np.uint8)
+        # Of no node, -1, too.
+        self.has_model = np.array([m is not None for m in [*models, None]])
         self.theta = self.tokens = self.word_of_token = self.number = None
         if model.concentration is not None:
             self.theta = np.ascontiguousarray(model.concentration, dtype=np.float64)
@@ -438,7 +442,7 @@ cdef class Factored(Composed):
         self.counts = padded(self.located + 8 * n)
         self.totals = padded(self.counts + 4 * self.most)
         self.compose(models, self.totals + 8 * (n + self.most) + 4 * n)
-        self.by_part = len(model.path_node) > 1
+        self.by_part = len(model.path_node) > 1 and models[0] is not None
 
     def grouped(self, group):
         return Factored(*self.args[:3], group)
@@ -446,26 +450,66 @@ cdef class Factored(Composed):
     def targets_in_order(self, tokens, position, y, depth=None, features=None,
                          group=None, sums=None):
         """Of many contexts step by step, and in a step node by node: the model of a
-        node stays in the cache, and its place keeps what its next context needs."""
-        cdef Py_ssize_t i
+        node stays in the cache, and finds the nodes of many contexts together."""
         whole = group is not None and self.number is None
-        if not self.by_part or len(position) < MANY or whole:
+        if not self.by_part or self.arrays or len(position) < MANY or whole:
             return Model.targets_in_order(
                 self, tokens, position, y, depth, features, group, sums)
-        if self.steps is None:
-            # Each step as a model that has only the models of the nodes of the step.
-            self.steps = [
-                Factored([one if self.step_of[i] == step else None
-                          for i, one in enumerate(self.args[0])], *self.args[1:])
-                for step in range(self.node_of.shape[0])]
-        out = np.zeros(len(position))
-        for model, of_class in zip(self.steps, self.node_of):
+        out = np.where(y < 0, np.nan, 0.0)
+        for step, of_class in enumerate(self.node_of):
             node = np.asarray(of_class)[y]  # any where y is negative
             order = np.argsort(node, kind="stable")
-            out[order] += Model.targets_in_order(
-                model, tokens, position[order], y[order], None, features, group, sums)
+            order = order[self.has_model[node[order]]]
+            self.add_step(step, tokens, position[order], y[order], node[order], order,
+                          out, features, group, sums)
             features = group = sums = None  # of the root, the node of the first step
         return out
+
+    cdef add_step(
+        self, int step, const int[::1] tokens, const int64_t[::1] position,
+        const int[::1] y, const int[::1] node, const int64_t[::1] order,
+        double[::1] out, double[:, ::1] features, const int[::1] group,
+        double[:, ::1] sums
+    ):
+        """out[order] += `at_step` of contexts in the order of their nodes."""
+        cdef Node found[SOON]
+        cdef Py_ssize_t i, k = 0, m = 0, n = position.shape[0]
+        cdef Place place = self.borrow()
+        cdef bint gates = features is not None, groups = group is not None
+        cdef char *at
+        cdef void *model
+        cdef int v
+        with nogil:
+            for i in range(n):
+                if i % CHECK == 0:
+                    interrupt()
+                v = node[i]
+                model, at = self.part[v], place.at + self.offset[v]
+                if k == m:
+                    k, m = 0, 1
+                    while m < SOON and i + m < n and node[i + m] == v:
+                        m += 1
+                    (<Model> model).ahead(address(tokens), &position[i], m, at)
+                    if self.is_tree[v]:
+                        (<Model> model).locate_many(
+                            address(tokens), &position[i], m, <char *> found,
+                            sizeof(Node))
+                self.locate(address(tokens), position[i], place.at)
+                if self.is_tree[v]:
+                    (<Node *> at)[0] = found[k]
+                    (<int64_t *> (place.at + self.located))[v] = (
+                        <Here *> place.at).number
+                if y[i] >= 0:
+                    out[order[i]] += self.at_step(place.at, step, y[i])
+                if gates:
+                    self.gate_features(place.at, &features[order[i], 0])
+                if groups:
+                    self.groups(place.at, &group[0], <int> sums.shape[1],
+                                &sums[order[i], 0])
+                k += 1
+                if k == m:
+                    (<Model> model).ahead(NULL, NULL, 0, at)
+        self.spare = place
 
     cdef void open(self, char *place) noexcept nogil:
         memset(place, 0, self.totals)
@@ -482,12 +526,6 @@ cdef class Factored(Composed):
             here.history, here.end = &self.tokens[0], self.ends[tokens[i - 1]]
         here.begin = max(0, here.end - self.reach)
         return 0
-
-    cdef void ahead(
-        self, const int *tokens, const int64_t *position, Py_ssize_t n, char *place
-    ) noexcept nogil:
-        if self.part[0] != NULL:  # the models of other nodes are asked for few contexts
-            (<Model> self.part[0]).ahead(tokens, position, n, place + self.offset[0])
 
     cdef inline int word(self, Here *here, Py_ssize_t j) noexcept nogil:
         """The number of the class of a token of the history; -1 if it ends there."""
@@ -537,24 +575,25 @@ cdef class Factored(Composed):
         return total
 
     cdef double target(self, char *place, int y) except? 2.0 nogil:
-        cdef int step, v, child
-        cdef double one, total = 0.0
-        cdef double *row = <double *> (place + self.totals) + self.n
+        cdef int step
+        cdef double total = 0.0
         for step in range(<int> self.node_of.shape[0]):
-            v = self.node_of[step, y]
-            if v < 0 or self.part[v] == NULL:
-                continue
-            child = self.child_of[step, y]
-            if self.adapts(v) and not self.of_words[v]:
-                # Groups share what is left: the probabilities of all are needed.
-                self.children(place, v, row)
-                total += log(row[child])
-                continue
-            one = (<Model> self.part[v]).target(self.at(place, v), child)
-            if self.adapts(v):
-                one = self.recurring(place, v, y, one)
-            total += one
+            total += self.at_step(place, step, y)
         return total
+
+    cdef double at_step(self, char *place, int step, int y) except? 2.0 nogil:
+        """ln P of the child that leads to a class, at the node of a step."""
+        cdef int v = self.node_of[step, y], child = self.child_of[step, y]
+        cdef double one
+        cdef double *row = <double *> (place + self.totals) + self.n
+        if v < 0 or self.part[v] == NULL:
+            return 0.0
+        if self.adapts(v) and not self.of_words[v]:
+            # Groups share what is left: the probabilities of all are needed.
+            self.children(place, v, row)
+            return log(row[child])
+        one = (<Model> self.part[v]).target(self.at(place, v), child)
+        return self.recurring(place, v, y, one) if self.adapts(v) else one
 
     cdef double recurring(self, char *place, int v, int y, double one) noexcept nogil:
         """ln P of a word in its class, after the words of the history."""
