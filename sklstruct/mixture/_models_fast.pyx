@@ -32,6 +32,7 @@ cdef enum:
     REDRAWS = 32
     # From so many contexts on, models of a mixture and nodes are asked one by one.
     MANY = 16
+    BRIEF = 256  # bytes of a place of which many are made: a multiple of 16
     CHECK = 1 << 10  # contexts between two looks for Ctrl-C
 
 
@@ -392,8 +393,8 @@ cdef class Factored(Composed):
     cdef const int[:, ::1] node_of, child_of
     cdef const int[::1] word_node, first_child, n_child, terminal, class_of, step_of
     cdef const int[::1] number, tokens, word_of_token
-    cdef const int64_t[::1] ends
-    cdef const unsigned char[::1] of_words, is_tree
+    cdef const int64_t[::1] ends, copied
+    cdef const unsigned char[::1] of_words
     cdef const double[::1] theta, prior
     cdef Py_ssize_t located, counts, totals, reach
     cdef int most, n_tokens
@@ -419,7 +420,10 @@ cdef class Factored(Composed):
                 raise ValueError("a model of a tree has other classes than its node")
             if isinstance(one, Backoff) and not of_words:
                 one.keep_classes()
-        self.is_tree = np.array([isinstance(m, Backoff) for m in models], dtype=np.uint8)
+        # Bytes of a place that say where a context is, if they are few.
+        self.copied = np.array([
+            sizeof(Node) if isinstance(m, Backoff)
+            else m.room if m is not None and m.room <= BRIEF else 0 for m in models])
         # Of no node, -1, too.
         self.has_model = np.array([m is not None for m in [*models, None]])
         self.theta = self.tokens = self.word_of_token = self.number = None
@@ -472,8 +476,8 @@ cdef class Factored(Composed):
         double[:, ::1] sums
     ):
         """out[order] += `at_step` of contexts in the order of their nodes."""
-        cdef Node found[SOON]
-        cdef Py_ssize_t i, k = 0, m = 0, n = position.shape[0]
+        cdef char found[SOON * BRIEF]
+        cdef Py_ssize_t i, j, k = 0, m = 0, n = position.shape[0], size
         cdef Place place = self.borrow()
         cdef bint gates = features is not None, groups = group is not None
         cdef char *at
@@ -485,18 +489,20 @@ cdef class Factored(Composed):
                     interrupt()
                 v = node[i]
                 model, at = self.part[v], place.at + self.offset[v]
+                size = self.copied[v]
                 if k == m:
                     k, m = 0, 1
                     while m < SOON and i + m < n and node[i + m] == v:
                         m += 1
                     (<Model> model).ahead(address(tokens), &position[i], m, at)
-                    if self.is_tree[v]:
+                    for j in range(m if size == (<Model> model).room else 0):
+                        (<Model> model).open(found + j * BRIEF)
+                    if size:
                         (<Model> model).locate_many(
-                            address(tokens), &position[i], m, <char *> found,
-                            sizeof(Node))
+                            address(tokens), &position[i], m, found, BRIEF)
                 self.locate(address(tokens), position[i], place.at)
-                if self.is_tree[v]:
-                    (<Node *> at)[0] = found[k]
+                if size:
+                    memcpy(at, found + k * BRIEF, size)
                     (<int64_t *> (place.at + self.located))[v] = (
                         <Here *> place.at).number
                 if y[i] >= 0:
