@@ -95,6 +95,8 @@ cdef enum:
     CORRECTED = 2
     # Samples of a block.
     BLOCK = 8
+    # Products from which on OpenBLAS copies the matrices.
+    FEW = 1000000
 
 LOSS_CODES = {
     "squared_hinge": SKLSTRUCT_HINGE, "ovr_log_loss": SKLSTRUCT_LOGISTIC,
@@ -196,6 +198,21 @@ cdef inline void prefetch(
         sklstruct_prefetch_rows(n, index, &W[0, 0], W.shape[1])
 
 
+cdef void multiply(
+    char* trans, int lanes, int n, int k, float* A, float* B, int width, float before,
+    float* C,
+) noexcept nogil:
+    """C = before C + A B, or A B', column-major; C (lanes, n), A (lanes, k); in parts
+    of lanes."""
+    cdef int part = max(16, FEW // (n * k) // 16 * 16), at = 0, size
+    cdef float unit = 1
+    while at < lanes:
+        size = min(part, lanes - at)
+        sgemm("N", trans, &size, &n, &k, &unit, A + at, &lanes, B, &width, &before,
+              C + at, &lanes)
+        at += part
+
+
 cdef double block_steps(
     DescentProblem problem, const int32_t* samples, float[:, ::1] W,
     float[:, ::1] dual, float[:, ::1] room, float[:, ::1] x, bint correct,
@@ -209,7 +226,7 @@ cdef double block_steps(
     cdef Py_ssize_t M = W.shape[1], last = W.shape[0] - 1, b, c, j
     cdef sklstruct_sample[BLOCK] found
     cdef float[BLOCK * BLOCK] product
-    cdef float constant = problem.constant, unit = 1
+    cdef float constant = problem.constant
     cdef float* z
     cdef float* step
     cdef double change, total = 0
@@ -218,8 +235,7 @@ cdef double block_steps(
         found[b].x, found[b].index = NULL, NULL
         read_sample(problem, samples[b], &found[b])
         memcpy(&x[b, 0], found[b].x, last * sizeof(float))
-    gemm("N", "N", lanes, size, width, &W[0, 0], lanes, &x[0, 0], width,
-         &room[SCORES, 0])
+    multiply("N", lanes, size, width, &W[0, 0], &x[0, 0], width, 0, &room[SCORES, 0])
     gemm("T", "N", size, size, width, &x[0, 0], width, &x[0, 0], width, product)
     for b in range(BLOCK):
         z, step = &room[SCORES + b, 0], &room[STEPS + b, 0]
@@ -236,10 +252,7 @@ cdef double block_steps(
         if change * found[b].q <= NEGLIGIBLE:
             for j in range(M):
                 step[j] = 0
-    sgemm(
-        "N", "T", &lanes, &width, &size, &unit, &room[STEPS, 0], &lanes, &x[0, 0],
-        &width, &unit, &W[0, 0], &lanes,
-    )
+    multiply("T", lanes, width, size, &room[STEPS, 0], &x[0, 0], width, 1, &W[0, 0])
     for b in range(BLOCK):
         for j in range(M):
             W[last, j] += constant * room[STEPS + b, j]
