@@ -124,7 +124,9 @@ def ask(model, kind, X, y=None):
         try:
             answers[name] = call()
         except Exception as exc:
-            answers[name] = exc
+            # Without the frames, which hold the answers.
+            exc.__context__ = exc.__cause__ = None
+            answers[name] = exc.with_traceback(None)
 
     for name, *arguments in QUESTIONS[kind]:
         if hasattr(model, name):

@@ -1,4 +1,4 @@
-"""Equal fits give equal answers, whatever freed and new memory holds.
+"""Equal fits give equal answers, whatever freed and new memory holds; what is freed.
 
 glibc fills memory with a byte when it is allocated, and with another one when it is
 freed, if MALLOC_PERTURB_ is set. This file runs itself in a child process for each of
@@ -11,6 +11,7 @@ all the same.
     MALLOC_PERTURB_=85 python tests/test_freed_memory.py 2    # digests of two fits each
 """
 
+import gc
 import hashlib
 import json
 import os
@@ -191,6 +192,29 @@ def test_answers_do_not_depend_on_what_memory_held():
     for below, apart in (bounds, bounds_again):
         assert below >= 0
         assert apart < 0.03  # the tolerance of the descents
+
+
+@pytest.mark.parametrize("name", sorted(fitted()))
+def test_a_model_is_freed_when_its_last_name_goes(name):
+    """Objects that refer to each other are freed much later, by the next full search
+    of the interpreter, and the arrays of a large model with them."""
+    make, kind, X, y = fitted()[name]
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            gc.collect()
+            model = make()
+            answers = None if kind is None else ask(model, kind, X, y)
+        del model, answers
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        left = {type(one) for one in gc.garbage}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert not {one for one in left if one.__module__.startswith("sklstruct")}
 
 
 if __name__ == "__main__":

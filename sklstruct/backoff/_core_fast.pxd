@@ -66,7 +66,7 @@ cdef class Model:
     cdef readonly int n_classes, n_features
     cdef readonly bint by_proba
     cdef readonly bint sorted_is_faster  # than the order of a text
-    cdef public list arrays  # the `ArrayModel`s inside
+    cdef public list arrays  # the `ArrayModel`s of the parts
     cdef Place spare
 
     cdef void open(self, char* place) noexcept nogil

@@ -89,7 +89,8 @@ cdef class Place:
 
 def arrays_of(models):
     """The array models inside of some."""
-    return [a for model in models if model is not None for a in (<Model> model).arrays]
+    return [a for model in models if model is not None
+            for a in (<Model> model).array_models()]
 
 
 cdef class Model:
@@ -97,6 +98,10 @@ cdef class Model:
 
     def __cinit__(self):
         self.arrays = []
+
+    def array_models(self):
+        """The `ArrayModel`s inside, or the model itself."""
+        return self.arrays
 
     cdef void open(self, char* place) noexcept nogil:
         pass
@@ -209,21 +214,22 @@ cdef class Model:
     def _ask(self, int what, tokens, position, order=None, **given):
         """`_each`; of array models in blocks of contexts, and twice, as the second call
         reads the answers to the first."""
-        if not self.arrays:
+        arrays = self.array_models()
+        if not arrays:
             self._each(what, tokens, position, order, **given)
             return
         for s in row_blocks(len(position), rows_per_block(self.n_classes)):
             part = {k: v[s] if k in SPLIT and v is not None else v
                     for k, v in given.items()}
             try:
-                for model in self.arrays:
+                for model in arrays:
                     model.record(tokens)
                 self._each(what, tokens, position[s], None, **part)
-                for model in self.arrays:
+                for model in arrays:
                     model.answer()
                 self._each(what, tokens, position[s], None, **part)
             finally:
-                for model in self.arrays:
+                for model in arrays:
                     model.forget()
 
     def _each(self, int what, const int[::1] tokens, const int64_t[::1] position,
@@ -238,7 +244,7 @@ cdef class Model:
         cdef bint targets = y is not None, ordered = order is not None
         cdef bint depths = depth is not None, gates = features is not None
         # The questions to array models may not depend on their answers.
-        cdef bint whole = bool(self.arrays)
+        cdef bint whole = bool(self.array_models())
         cdef int width = 0 if value is None else <int> value.shape[1]
         cdef Py_ssize_t work = 0
         cdef int64_t soon[SOON]
@@ -296,7 +302,7 @@ cdef class Model:
         keys = np.empty(position.shape[0], dtype=np.int64)
         cdef int64_t[::1] out = keys
         # Keys may depend on what array models answer.
-        if self.arrays:
+        if self.array_models():
             return np.arange(keys.size)
         place = self.borrow()
         with nogil:
@@ -409,7 +415,7 @@ cdef class Wider(Model):
     def __init__(self, Model model, own, log_share):
         self.model, self.own, self.log_share = model, own, log_share
         self.share, self.n_classes = np.exp(log_share), own.size
-        self.arrays, self.room, self.by_proba = model.arrays, model.room, True
+        self.arrays, self.room, self.by_proba = model.array_models(), model.room, True
         self.n_features = model.n_features
         self.sorted_is_faster = model.sorted_is_faster
 

@@ -253,15 +253,22 @@ class BackoffModel(Distribution):
         """True if the node of a history determines that of each continuation."""
         return not (drop_newest(self.tree)[1:] < 0).any()
 
+    def _twin(self) -> BackoffModel:
+        """A model of the same arrays, for a compiled model that this one keeps: the
+        arrays of models that refer to each other would be freed late."""
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        return twin
+
     @cached_property
     def of_nodes(self) -> Backoff:
         """The compiled model whose contexts are nodes."""
-        return Backoff(self)
+        return Backoff(self._twin())
 
     @cached_property
     def of_symbols(self) -> Backoff:
         """The compiled model whose contexts are symbols."""
-        return Backoff(self, Path(self.max_depth, self.n_symbols))
+        return Backoff(self._twin(), Path(self.max_depth, self.n_symbols))
 
     def compiled(self, source: Any) -> Model:
         """As `Distribution.compiled`; contexts may also be read along a `Path`."""

@@ -58,9 +58,11 @@ cdef class ArrayModel(Model):
         self.distribution, self.find = distribution, find
         self.has_target, self.by_proba = has_target, by_proba
         self.local = threading.local()
-        self.arrays = [self]
         self.room, self.n_classes = sizeof(Here), distribution.n_classes
         self.n_features = 2 * len(distribution.gate_depths)
+
+    def array_models(self):  # a list of the model in the model would be a cycle
+        return [self]
 
     def record(self, tokens):
         self.local.asked = Asked(np.asarray(tokens))

@@ -287,7 +287,7 @@ def solve_joint(
             block.w[:] = block.y[:] = w
             if w.any():
                 block.add(w)
-        del weights, w
+        del weights, w, block  # they hold what is freed below
     else:
         at_start, share = state.pop("at_start"), state.pop("share")
         passes.set_state(state)
