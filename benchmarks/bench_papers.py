@@ -567,7 +567,8 @@ class Evidence(PerNodeC):
     def _next(self, problems, v, C, coef, intercept):
         rows = slice(problems.first[v], problems.last[v])
         of_node = slice(problems.row_ptr[v], problems.row_ptr[v + 1])
-        X, weight = problems.X[rows].astype(float), problems.weight[rows]
+        X = problems.X[problems.rows[rows]].astype(float)
+        weight = problems.weight[rows]
         z = X @ coef[of_node].T + intercept[of_node]
         if z.shape[1] == 1:
             p = 1.0 / (1.0 + np.exp(-z))
