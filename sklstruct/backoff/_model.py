@@ -257,7 +257,7 @@ class BackoffModel(Distribution):
         """A model of the same arrays, for a compiled model that this one keeps: the
         arrays of models that refer to each other would be freed late."""
         twin = object.__new__(type(self))
-        vars(twin).update(vars(self))
+        vars(twin).update(vars(self), _root_prob=self._root_prob)
         return twin
 
     @cached_property

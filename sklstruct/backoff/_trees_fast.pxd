@@ -11,7 +11,6 @@ cdef class Path:
     cdef list keep
     cdef const int** table
     cdef const int[::1] position
-    cdef const int[::1] reach   # tokens that the steps up to each one read
     cdef const int[::1] within  # steps that read no more than 0, 1, 2 ... tokens
     cdef const unsigned char[::1] missing
     cdef int n_steps, n_symbols

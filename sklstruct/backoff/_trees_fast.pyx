@@ -81,7 +81,7 @@ cdef class Path:
         if position is not None:
             reach = np.maximum.accumulate(position[:n_steps])
         within = np.searchsorted(reach, np.arange(reach.max(initial=0) + 1), "right")
-        self.reach, self.within = reach.astype(np.int32), within.astype(np.int32)
+        self.within = within.astype(np.int32)
         self.keep = tables
         self.position, self.missing, self.windows = position, missing, windows
         # Then step k reads token k, after all before it.

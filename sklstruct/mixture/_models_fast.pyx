@@ -32,7 +32,7 @@ cdef enum:
     REDRAWS = 32
     # From so many contexts on, models of a mixture and nodes are asked one by one.
     MANY = 16
-    BRIEF = 256  # bytes of a place of which many are made: a multiple of 16
+    BRIEF = 32  # the size of a place of which many are made, in doubles: even
     CHECK = 1 << 10  # contexts between two looks for Ctrl-C
 
 
@@ -423,7 +423,7 @@ cdef class Factored(Composed):
         # Bytes of a place that say where a context is, if they are few.
         self.copied = np.array([
             sizeof(Node) if isinstance(m, Backoff)
-            else m.room if m is not None and m.room <= BRIEF else 0 for m in models])
+            else m.room if m is not None and m.room <= 8 * BRIEF else 0 for m in models])
         # Of no node, -1, too.
         self.has_model = np.array([m is not None for m in [*models, None]])
         self.theta = self.tokens = self.word_of_token = self.number = None
@@ -476,7 +476,7 @@ cdef class Factored(Composed):
         double[:, ::1] sums
     ):
         """out[order] += `at_step` of contexts in the order of their nodes."""
-        cdef char found[SOON * BRIEF]
+        cdef double found[SOON * BRIEF]  # places
         cdef Py_ssize_t i, j, k = 0, m = 0, n = position.shape[0], size
         cdef Place place = self.borrow()
         cdef bint gates = features is not None, groups = group is not None
@@ -496,10 +496,11 @@ cdef class Factored(Composed):
                         m += 1
                     (<Model> model).ahead(address(tokens), &position[i], m, at)
                     for j in range(m if size == (<Model> model).room else 0):
-                        (<Model> model).open(found + j * BRIEF)
+                        (<Model> model).open(<char *> (found + j * BRIEF))
                     if size:
                         (<Model> model).locate_many(
-                            address(tokens), &position[i], m, found, BRIEF)
+                            address(tokens), &position[i], m, <char *> found,
+                            8 * BRIEF)
                 self.locate(address(tokens), position[i], place.at)
                 if size:
                     memcpy(at, found + k * BRIEF, size)
