@@ -422,8 +422,8 @@ cdef class Factored(Composed):
                 one.keep_classes()
         # Bytes of a place that say where a context is, if they are few.
         self.copied = np.array([
-            sizeof(Node) if isinstance(m, Backoff)
-            else m.room if m is not None and m.room <= 8 * BRIEF else 0 for m in models])
+            0 if m is None else sizeof(Node) if isinstance(m, Backoff)
+            else m.room if m.room <= 8 * BRIEF else 0 for m in models])
         # Of no node, -1, too.
         self.has_model = np.array([m is not None for m in [*models, None]])
         self.theta = self.tokens = self.word_of_token = self.number = None
