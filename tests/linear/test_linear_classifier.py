@@ -166,6 +166,19 @@ def test_blocks_of_dense_rows_take_the_steps_of_single_rows(
     np.testing.assert_allclose(a.intercept_, b.intercept_, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_blocks_of_many_columns_are_multiplied_in_parts():
+    """A product of more than a million numbers goes to BLAS in parts of the classes."""
+    X, y = text(n=407, n_classes=150)
+    rng = np.random.default_rng(0)
+    X = sp.hstack([X, sp.csr_array(0.02 * rng.normal(size=(407, 2000)))]).tocsr()
+    assert 8 * X.shape[1] * 150 > 2_000_000
+    params = {"C": 10.0, "max_iter": 2, "tol": 1e-9}
+    a, b = (exact("log_loss", **params).fit(rows, y) for rows in (X, X.toarray()))
+    assert np.abs(a.coef_).max() > 0.5
+    np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-4)  # single precision
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_intercept(loss):
     X, y = text()
