@@ -11,7 +11,7 @@ file, and samples sentences.
     python examples/quickstart.py              # Python's own help texts
     python examples/quickstart.py my_text.txt  # one sentence per line
 
-The run takes about a minute with the default text.
+The run takes less than a minute with the default text.
 """
 
 import argparse
