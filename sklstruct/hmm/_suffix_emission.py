@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 
-from .._compat import HasMethods, Interval, StrOptions, _routing_enabled
+from .._compat import HasMethods, Interval, StrOptions
 from ..linear import LinearClassifier
 from ..symbols import is_unknown
 from ._emissions import Emission, count_symbols, hashable, weight_option
@@ -109,10 +108,7 @@ class SuffixEmission(Emission):
         rare = np.flatnonzero(count <= self.max_count)
         words = list(code)
         spelt = [str(words[i]) for i in rare]
-        self.guess_ = None
-        if np.count_nonzero(table[rare].any(axis=0)) >= 2:
-            self.guess_ = self._fit_guess(spelt, table[rare])
-        guess = self._guessed(spelt)
+        guess = self._fit_guess(spelt, table[rare])
         guess[(guess < self.min_proba) & (table[rare] == 0)] = 0.0
         table[rare] += guess
         self._known = code
@@ -123,18 +119,27 @@ class SuffixEmission(Emission):
         self._words.data = np.log(proba) - self._log_prior[self._words.indices]
 
     def _fit_guess(self, words, table):
-        """A classifier of words by their spelling; every rare word counts once."""
-        named = isinstance(self.guess, str)
-        guess = logistic_guess() if named else clone(self.guess)
+        """Learn to guess; every word counts once. Returns the guesses of the words."""
+        self.guess_ = None
+        if np.count_nonzero(table.any(axis=0)) < 2:
+            return self._guessed(words)
+        if isinstance(self.guess, str):
+            # Each word is spelt once, for all of its labels and for its own guess.
+            features, guess = logistic_guess()
+            rows = features.fit_transform(words)
+            self.guess_ = make_pipeline(features, guess)
+        else:
+            self.guess_ = guess = clone(self.guess)
+            rows = np.array(words, dtype=object)
         # Sorted: the steps do not depend on the order of the sentences.
         order = np.array(sorted(range(len(words)), key=words.__getitem__))
-        words, table = [words[i] for i in order.tolist()], table[order]
-        at, label = np.nonzero(table)
+        at, label = np.nonzero(table[order])
+        at = order[at]
         share = table[at, label] / table.sum(axis=1)[at]
-        spelt = [words[i] for i in at.tolist()]
-        # the steps of "logistic" do not request metadata: requests are for users
-        with config_context(enable_metadata_routing=_routing_enabled() and not named):
-            return guess.fit(spelt, label, **weight_option(guess, share))
+        guess.fit(rows[at], label, **weight_option(guess, share))
+        proba = np.zeros_like(table)
+        proba[:, guess.classes_] = guess.predict_proba(rows)
+        return proba
 
     def _guessed(self, words):
         """(n_words, n_labels) label probabilities by spelling."""
@@ -194,11 +199,11 @@ def spelling(word: str) -> list[str]:
     return found
 
 
-def logistic_guess() -> Pipeline:
-    """The classifier of words by their spelling that is called "logistic"."""
-    return make_pipeline(
+def logistic_guess() -> tuple[CountVectorizer, LinearClassifier]:
+    """The features and the classifier of the guess that is called "logistic"."""
+    # C was chosen on the development parts of EWT (with 1 to 100 % of its
+    # sentences) and of Turkish IMST. It suits few words and many.
+    return (
         CountVectorizer(analyzer=spelling, binary=True),
-        # C was chosen on the development parts of EWT (with 1 to 100 % of its
-        # sentences) and of Turkish IMST. It suits few words and many.
         LinearClassifier("log_loss", C=10.0, calibration=None, random_state=0),
     )
