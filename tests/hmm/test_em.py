@@ -28,6 +28,7 @@ from sklstruct.hmm import (
     NoisyChannelDecoder,
     SuffixEmission,
     _em,
+    _suffix_emission,
 )
 from sklstruct.hmm._automaton import ContextAutomaton
 from sklstruct.hmm._em import ObservedSequences, expect, histories, with_histories
@@ -674,6 +675,21 @@ def test_guess_by_a_classifier():
     np.testing.assert_allclose(few.candidates([["b"]])[0][0][1], 0.0, atol=1e-15)
     # Words that are not rare keep the labels that they were seen with.
     assert fitted.candidates([["b"]])[0][0][0].tolist() == [0, 1]
+
+
+def test_each_rare_word_is_spelt_once(monkeypatch):
+    spelt = []
+    monkeypatch.setattr(
+        _suffix_emission, "spelling", lambda word: spelt.append(word) or [*word]
+    )
+    X = [["ab", "ab", "ba", "cc", "cc", "cc"]], [np.array([0, 1, 1, 0, 0, 0])], 2
+    fitted = SuffixEmission(max_count=2).fit(*X)
+    assert sorted(spelt) == ["ab", "ba"]
+    # The own guess of a rare word is that of the fitted classifier.
+    proba = fitted.guess_.predict_proba(["ab"])[0]
+    ids, factor = fitted.candidates([["ab"]])[0][0]
+    prior = fitted.label_counts_ / fitted.label_counts_.sum()
+    np.testing.assert_allclose(np.exp(factor), ((1 + proba) / 3 / prior)[ids])
 
 
 def test_weights_of_the_guess_reach_the_last_step_of_nested_pipelines():
