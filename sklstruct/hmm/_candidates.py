@@ -29,15 +29,7 @@ class Candidates(NamedTuple):
     @property
     def width(self) -> int:
         """Largest number of candidates of a position."""
-        return int(np.diff(self.ptr).max(initial=0))
-
-    def with_end(self, end_class: int) -> Candidates:
-        """The end mark as the only candidate of one more position."""
-        return self._replace(
-            ptr=np.append(self.ptr, self.ptr[-1] + 1),
-            ids=np.append(self.ids, np.int32(end_class)),
-            log_factor=np.append(self.log_factor, 0.0),
-        )
+        return int((self.ptr[1:] - self.ptr[:-1]).max(initial=0))
 
 
 def check_candidates(

@@ -32,6 +32,8 @@ UNLABELLED_WEIGHT = 0.02
 TOLERANCE = 1e-5
 # Parts of the sums. Their number is fixed, so that rounding does not depend on n_jobs.
 _PARTS = 8
+# Sequences whose candidates are found together.
+_BLOCK = 256
 
 
 class Maximum(NamedTuple):
@@ -229,27 +231,37 @@ def expect(
     """
     n = len(observed.code)
     bounds = np.linspace(0, n, min(_PARTS, n) + 1).astype(np.int64).tolist()
+    n_labels = log_factor.shape[1]
+    end = automaton.end_class >= 0
+    if end:
+        # One more label, and the observation before the last that has only this label.
+        log_factor = np.insert(log_factor, -1, -np.inf, axis=0)
+        log_factor = np.insert(log_factor, n_labels, -np.inf, axis=1)
+        log_factor[-2, n_labels] = 0.0
+        class_of_label = np.append(class_of_label, np.int32(automaton.end_class))
 
     def part(span):
         solver = LatticeSolver(automaton, max_states)
         followed = np.zeros((automaton.n_nodes, automaton.n_classes))
         emitted = np.zeros(log_factor.shape)
         total = 0.0
-        for i in range(*span):
-            c, row, label = _candidates(observed, i, log_factor, class_of_label)
-            if automaton.end_class >= 0:
-                c = c.with_end(automaton.end_class)
-            weight = float(observed.weight[i])
-            lattice = solver.sums(c)
-            log_z = lattice.log_z()
-            if log_z == -np.inf:
-                raise ValueError(
-                    f"y[{i}]: X[{i}] has no possible labelling with the labels given "
-                    "there; the model gives all of them the probability 0"
-                )
-            total += weight * log_z
-            share = lattice.expect(weight, followed)
-            np.add.at(emitted, (row, label), share[: len(row)])
+        for first in range(*span, _BLOCK):
+            block = slice(first, min(first + _BLOCK, span[1]))
+            found, row, label = _candidates(
+                observed, block, log_factor, class_of_label, end
+            )
+            shares = []
+            for i, c in enumerate(found, first):
+                weight = float(observed.weight[i])
+                log_z, share = solver.sums(c).expect(weight, followed)
+                if log_z == -np.inf:
+                    raise ValueError(
+                        f"y[{i}]: X[{i}] has no possible labelling with the labels "
+                        "given there; the model gives all of them the probability 0"
+                    )
+                total += weight * log_z
+                shares.append(share)
+            np.add.at(emitted, (row, label), np.concatenate(shares))
         return total, followed, emitted
 
     with ThreadMap(n_jobs) as parallel:
@@ -259,27 +271,36 @@ def expect(
         total += one
         followed += other
         emitted += third
-    return Expected(total, followed, emitted[:-1])
+    return Expected(total, followed, emitted[: len(observed.symbols), :n_labels])
 
 
-def _candidates(observed, i, log_factor, class_of_label):
-    """(candidates without the end, observation and label of each of them)."""
-    code, known = observed.code[i], observed.known[i]
+def _candidates(observed, block, log_factor, class_of_label, end):
+    """Of some sequences: (candidates of each; observation and label of all of these).
+
+    end: each sequence ends with one more observation, the one before the last.
+    """
+    length = np.array([len(code) for code in observed.code[block]])
+    code = np.concatenate(observed.code[block])
+    known = np.concatenate(observed.known[block])
+    if end:
+        code = np.insert(code, np.cumsum(length), len(log_factor) - 2)
+        known = np.insert(known, np.cumsum(length), -1)
     factor = log_factor[code]
     fixed = np.flatnonzero(known >= 0)
-    if fixed.size:
-        kept = factor[fixed, known[fixed]]
-        factor[fixed] = -np.inf
-        factor[fixed, known[fixed]] = kept
+    kept = factor[fixed, known[fixed]]
+    factor[fixed] = -np.inf
+    factor[fixed, known[fixed]] = kept
     position, label = np.nonzero(factor > -np.inf)
     ptr = np.zeros(len(code) + 1, dtype=np.int64)
     np.cumsum(np.bincount(position, minlength=len(code)), out=ptr[1:])
-    ids = class_of_label[label]
-    return (
-        Candidates(ptr, ids, factor[position, label], len(code)),
-        code[position],
-        label,
-    )
+    ids, factor = class_of_label[label], factor[position, label]
+    found, last = [], 0
+    for n in length.tolist():
+        first, last = last, last + n + end
+        rows = slice(int(ptr[first]), int(ptr[last]))
+        of_sequence = ptr[first : last + 1] - ptr[first]
+        found.append(Candidates(of_sequence, ids[rows], factor[rows], n))
+    return found, code[position], label
 
 
 def random_counts(

@@ -309,15 +309,16 @@ class Lattice(NamedTuple):
         _back.backward(
             self.solver.automaton.arcs, self.solver._room.work, c.ptr, c.ids,
             c.log_factor, self.ptr, self.node, self.candidate, after,
-            np.empty(max(c.width, 1)),
+            np.empty(self.solver._room.width),
         )  # fmt: skip
         return after
 
-    def expect(self, weight: float, followed: np.ndarray) -> np.ndarray:
+    def expect(self, weight: float, followed: np.ndarray) -> tuple[float, np.ndarray]:
         """Add the expected number of times that each class follows each context.
 
-        followed: (n_nodes, n_classes), changed in place. The result is `weight`, that
-        of the sentence, times the posterior probability of each candidate.
+        followed: (n_nodes, n_classes), changed in place. The result is (`log_z`,
+        `weight` times the posterior probability of each candidate); `weight` is that of
+        the sentence.
         """
         c = self.c
         share = np.zeros(len(c.ids))
@@ -328,7 +329,7 @@ class Lattice(NamedTuple):
                 c.log_factor, self.ptr, self.node, self.candidate, self.score,
                 self._after(), log_z, weight, followed, share,
             )  # fmt: skip
-        return share
+        return log_z, share
 
     def marginals(self) -> np.ndarray:
         """(n_candidates,) posterior probability of each candidate; 0 if impossible."""
