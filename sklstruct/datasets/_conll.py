@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
@@ -266,10 +267,17 @@ def _read(
     comments: list[str] = []
     rows: list[tuple[str, ...]] = []
     extra: list[tuple[int, tuple[str, ...]]] = []
-    lines = [*_lines(file, label)]
+    lines = _lines(file, label)
     if separator is None:
-        first = next((line for _, line in lines if line and line[0] != "#"), "")
-        separator = "\t" if "\t" in first else " "
+        head = []
+        for place, line in lines:
+            head.append((place, line))
+            if line and line[0] != "#":
+                break
+        separator = "\t" if "\t" in line else " "
+        lines = itertools.chain(head, lines)
+    # Equal values are one string: a file has few tags and many rows.
+    values: dict[str, str] = {}
     for place, line in lines:
         if separator != " " and line.startswith("#") and "\t" not in line:
             if rows or extra:
@@ -279,7 +287,8 @@ def _read(
             comments.append(line)
         elif line.strip(" \t"):
             tabs = separator == "\t"
-            row = tuple(line.split("\t") if tabs else _BLANKS.split(line.strip(" \t")))
+            parts = line.split("\t") if tabs else _BLANKS.split(line.strip(" \t"))
+            row = tuple(map(values.setdefault, parts, parts))
             if row[0] == _DOCUMENT and not rows:
                 comments.append(line)
             elif len(row) != len(names):
