@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, log_expit, logit, logsumexp
+from scipy.special import expit, log_expit, log_softmax, logit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -570,8 +570,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
             return log_expit(self._sigmoid().odds(scores))
         if scores.shape[1] == 1:
             scores = both_outcomes(scores, self.loss_)
-        log_proba = self.scale_ * evidence(scores, self.loss_)
-        return log_proba - logsumexp(log_proba, axis=1, keepdims=True)
+        return log_softmax(self.scale_ * evidence(scores, self.loss_), axis=1)
 
     predict_proba = available_if(_has_probabilities)(FlatMixin.predict_proba)
     predict_log_proba = available_if(_has_probabilities)(FlatMixin.predict_log_proba)

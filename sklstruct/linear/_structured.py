@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_expit, logsumexp
+from scipy.special import log_expit, log_softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -161,7 +161,7 @@ class SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
             return log_expit(scores)
         if scores.shape[1] == 1:
             return log_expit(scores * [-1.0, 1.0])
-        return scores - logsumexp(scores, axis=1, keepdims=True)
+        return log_softmax(scores, axis=1)
 
 
 class StructuredLogisticRegression(SparseFeatures):
