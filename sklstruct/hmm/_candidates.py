@@ -77,7 +77,9 @@ def check_rows(source: str, X: Sequence, rows: Sequence, n: int) -> list:
                 f"{source}: candidates of {len(some)} observations for X[{i}], which "
                 f"has {len(sequence)}"
             )
-    found = [row for some in rows for row in some if row is not None]
+    # Equal symbols share a row.
+    rows_of = {id(row): row for some in rows for row in some if row is not None}
+    found = list(rows_of.values())
     if all(map(_is_pair, found)):
         ids = np.concatenate([_NO_IDS, *(row[0] for row in found)])
         factor = np.concatenate([_NO_FACTORS, *(row[1] for row in found)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -197,11 +197,11 @@ class CategoricalEmission(Emission):
 
     def candidates(self, X: Sequence) -> list:
         """(label ids, log-factors) of every observation; None if it is missing."""
-        known, other = self._known, self._all
-        return [
-            [None if is_unknown(o) else known.get(hashable(o), other) for o in sequence]
-            for sequence in X
-        ]
+        rows = distinct(itertools.chain.from_iterable(X))
+        for o in rows:
+            if not is_unknown(o):
+                rows[o] = self._known.get(o, self._all)
+        return [[rows[o] for o in sequence] for sequence in X]
 
     def n_parameters(self) -> int:
         """Number of free parameters.
@@ -254,29 +254,26 @@ class CategoricalEmission(Emission):
         ]
 
 
-def hashable(observation: Any) -> Any:
-    """The observation, or a TypeError that says how to pass it."""
-    try:
-        hash(observation)
-    except TypeError as exc:
-        raise TypeError(
-            f"X holds {observation!r:.60}, which is not hashable; this emission model "
-            "counts symbols. Pass single values, for example the column X.ravel(), or, "
-            "for vectors of features, a classifier as emission"
-        ) from exc
-    return observation
+def distinct(observations: Iterable) -> dict[Any, Any]:
+    """A dict with a key for each symbol; TypeError says how to pass other values."""
+    found: dict[Any, Any] = {}
+    for o in observations:
+        try:
+            found[o] = None
+        except TypeError as exc:
+            raise TypeError(
+                f"X holds {o!r:.60}, which is not hashable; this emission model counts "
+                "symbols. Pass single values, for example the column X.ravel(), or, "
+                "for vectors of features, a classifier as emission"
+            ) from exc
+    return found
 
 
 def count_symbols(
     observations: list, label: np.ndarray, weight: Any, n_labels: int
 ) -> tuple[dict, np.ndarray]:
     """(row of each symbol, counts of labels); missing observations do not count."""
-    try:
-        code = dict.fromkeys(observations)
-    except TypeError:
-        for o in observations:
-            hashable(o)
-        raise
+    code = distinct(observations)
     # -1: missing. One test for each symbol is faster than one for each position.
     known = [o for o in code if not is_unknown(o)]
     if not known:

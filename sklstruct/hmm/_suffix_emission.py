@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -15,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from .._compat import HasMethods, Interval, StrOptions
 from ..linear import LinearClassifier
 from ..symbols import is_unknown
-from ._emissions import Emission, count_symbols, hashable, weight_option
+from ._emissions import Emission, count_symbols, distinct, weight_option
 
 
 class SuffixEmission(Emission):
@@ -159,26 +160,17 @@ class SuffixEmission(Emission):
     def candidates(self, X: Sequence) -> list:
         """(label ids, log-factors) of every observation; None if it is missing."""
         ptr, ids, factor = self._words.indptr, self._words.indices, self._words.data
-        # Each unknown word is guessed once.
-        new = {
-            o: None
-            for sequence in X
-            for o in sequence
-            if not is_unknown(o) and hashable(o) not in self._known
-        }
-        proba = self._guessed([str(o) for o in new])
-        guessed = {o: self._row(row) for o, row in zip(new, proba)}
-
-        def find(o):
-            if is_unknown(o):
-                return None
+        rows, new = distinct(itertools.chain.from_iterable(X)), []
+        for o in rows:
             at = self._known.get(o)
-            if at is None:
-                return guessed[o]
-            row = slice(ptr[at], ptr[at + 1])
-            return ids[row], factor[row]
-
-        return [[find(o) for o in sequence] for sequence in X]
+            if at is not None:
+                row = slice(ptr[at], ptr[at + 1])
+                rows[o] = ids[row], factor[row]
+            elif not is_unknown(o):
+                new.append(o)
+        for o, proba in zip(new, self._guessed([str(o) for o in new])):
+            rows[o] = self._row(proba)
+        return [[rows[o] for o in sequence] for sequence in X]
 
 
 def spelling(word: str) -> list[str]:
