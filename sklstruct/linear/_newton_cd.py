@@ -369,15 +369,55 @@ class Blocks(QuadraticModel):
         # The kernel goes from sample to sample: the numbers of all lanes lie together.
         self.by_sample = [np.ascontiguousarray(A.T) for A in (self.P, self.V)]
         self.D = np.zeros(self.P.shape[::-1]).T
+        self.constant = self._constant()
 
     def sweep(self, full: bool) -> float:
+        """A pass over the blocks and the intercepts."""
         problem = self.problem
         moved = kernels.sweep_blocks(
             *problem.columns, self.starts, self.columns, *self.by_sample,
             problem.coupled, self.g, self.h, self.damping, self.strength, self.w,
             full, self.u, self.active, self.D.T, self.Q, self.room, self.stop,
         )  # fmt: skip
+        if self.constant[0].size:
+            self._shift(*self.constant)
         return moved + self._sweep_intercepts()
+
+    def _constant(self) -> tuple[NDArray, sp.csc_matrix, NDArray]:
+        """Blocks, V (columns, blocks) and c with X V = c in every sample.
+
+        Such blocks are one-hot columns, also if they are scaled or centred: v is 1 over
+        the range of a column.
+        """
+        X, n = self._X, self.columns.size
+        low, high = (A.toarray().ravel() for A in (X.min(axis=0), X.max(axis=0)))
+        v = np.divide(1.0, high - low, out=np.zeros(n), where=high > low)
+        V = sp.csc_matrix((v, np.arange(n), self.starts))
+        sums = X @ V
+        low, high = (A.toarray().ravel() for A in (sums.min(axis=0), sums.max(axis=0)))
+        same = (high - low <= 1e-12) & self.problem.fit_intercept
+        blocks = np.flatnonzero(same)
+        return blocks, V[:, blocks], high[blocks]
+
+    def _shift(self, blocks: NDArray, V: sp.csc_matrix, c: NDArray) -> None:
+        """u += V t, b -= c t, which changes no score, with t (blocks, lanes).
+
+        Descent would creep there. The norm of a block is at most the parabola that
+        touches it at u. t minimises these parabolas and the damping; that of the
+        intercepts is at most the sum over the blocks of their number times c^2 t^2 / 2.
+        """
+        squares = np.add.reduceat((self.u**2).sum(axis=1), self.starts[:-1])
+        of_norm = self.strength / np.maximum(np.sqrt(squares), 1e-100)
+        of_norm = np.repeat(of_norm, np.diff(self.starts))
+        change = self.damping[:, None] * (self.u - self.w)
+        slope = V.T @ (of_norm[:, None] * self.u + change)
+        slope -= self.of_b * c[:, None] * self.db
+        curvature = V.power(2).T @ (of_norm + self.damping)
+        curvature += c.size * self.of_b * c**2
+        t = -slope / (curvature[:, None] + 1e-300)
+        t[squares[blocks] == 0] = 0.0
+        self.u += V @ t
+        self.db -= c @ t
 
     def slope(self, change: NDArray) -> float:
         return float((self.g * change).sum() + self.gb @ self.db)
