@@ -320,41 +320,43 @@ class Problem:
         """True if two arrays beside the pairs are equal."""
         return self.sum_over(lambda _, lo, hi: float((a[lo:hi] != b[lo:hi]).any())) == 0
 
-    def share_root(self, of_pairs: np.ndarray) -> None:
-        """Sum the root's entries over the shards of a tree."""
-        root = of_pairs[: self.n_classes]
-        root[:] = self.pairs.total(root)
-
     def upward(
         self,
-        up: Callable[[int, int, int, bool], float | None],
-        push: Callable[[int, int], Any],
-        clear: np.ndarray | None = None,
+        up: Callable[[int, int, int], float | None],
+        state: np.ndarray | None = None,
+        push: Callable[[int, int], Any] | None = None,
     ) -> float:
-        """Bottom-up over the pair forest: blocks in parallel, then the root.
+        """Bottom-up over the pair forest: blocks in parallel, then levels 1 and 0.
 
-        up(level, lo, hi, push_now) handles a range and returns a number or None;
-        push(lo, hi) hands the results of level 1 to the root's pairs, in one
-        thread, as the branches share those, and ends with `share_root`. `clear` is an
-        array of the pairs that is set to 0 beforehand. Returns the sum of the numbers.
+        up(level, lo, hi) handles a range and returns a number or None. Level 1 is one
+        range, because the branches share its parents, the root's pairs; or it belongs
+        to the blocks, and push(lo, hi) hands its results to the root's pairs. `state`
+        is an array of the pairs in which `up` adds up: it is set to 0 beforehand, and
+        the root's entries are summed over the shards of a tree. Returns the sum of the
+        numbers.
         """
-        if clear is not None:
-            clear[: self.n_classes] = 0.0
+        last = 1 if push is None else 0  # the level above those of the blocks
+        if state is not None:
+            root = state[: self.n_classes]
+            root[:] = 0.0
 
         def run(blocks):
             total = 0.0
             for lo, hi in blocks:
-                if clear is not None:
+                if state is not None:
                     for k in range(1, len(lo)):
-                        clear[lo[k] : hi[k]] = 0.0
-                for k in range(len(lo) - 1, 0, -1):
-                    total += up(k, lo[k], hi[k], k > 1) or 0.0
+                        state[lo[k] : hi[k]] = 0.0
+                for k in range(len(lo) - 1, last, -1):
+                    total += up(k, lo[k], hi[k]) or 0.0
             return total
 
-        total = sum(self.map(run, self.pair_blocks))
+        total: float = sum(self.map(run, self.pair_blocks))
         if self.n_levels > 1:
-            push(*self.levels[1])
-        at_root = up(0, *self.levels[0], False)
+            level_1 = self.levels[1]
+            total += (push(*level_1) if push else up(1, *level_1)) or 0.0
+        if state is not None:
+            root[:] = self.pairs.total(root)
+        at_root = up(0, *self.levels[0])
         return 0.0 if at_root is None else at_root + self.pairs.total(total)
 
     def downward(self, down: Callable[[int, int, int], Any]) -> None:
