@@ -62,33 +62,30 @@ class PerLevel:
     that look it up by level, if `a_level` is true, or by node.
     """
 
-    def __init__(self, by_depth: ArrayLike, pairs: Pairs) -> None:
+    def __init__(self, of_nodes: np.ndarray, values: np.ndarray, a_level: bool) -> None:
+        self.of_nodes, self._values, self.a_level = of_nodes, values, a_level
+
+    @classmethod
+    def spread(cls, by_depth: ArrayLike, pairs: Pairs) -> PerLevel:
+        """A number for each depth on the pairs of a tree."""
         tree = pairs.tree
         by_depth = np.ascontiguousarray(by_depth, dtype=np.float64)
         if tree.span is None:
-            self.of_nodes = np.ascontiguousarray(by_depth[: tree.n_levels])
-            self._values, self.a_level = self.of_nodes, True
-        else:
-            below = tree.depths() + 1
-            total = np.concatenate([[0.0], np.cumsum(by_depth[: below.max()])])
-            self.of_nodes = total[below] - total[below - tree.spans()]
-            self._values = np.repeat(self.of_nodes, np.diff(pairs.ptr))
-            self.a_level = False
+            of_levels = by_depth[: tree.n_levels]
+            return cls(of_levels, of_levels, True)
+        below = tree.depths() + 1
+        total = np.concatenate([[0.0], np.cumsum(by_depth[: below.max()])])
+        of_nodes = total[below] - total[below - tree.spans()]
+        return cls(of_nodes, np.repeat(of_nodes, np.diff(pairs.ptr)), False)
 
     def __mul__(self, factor: float) -> PerLevel:
-        product = object.__new__(PerLevel)
-        product.of_nodes, product.a_level = self.of_nodes * factor, self.a_level
-        product._values = self._values * factor
-        return product
+        return PerLevel(self.of_nodes * factor, self._values * factor, self.a_level)
 
     def by_pair(self, factor: np.ndarray, pairs: Pairs) -> PerLevel:
         """The number of each pair times its factor."""
-        product = object.__new__(PerLevel)
-        product.of_nodes, product.a_level = self.of_nodes, False
-        if self.a_level:
-            product.of_nodes = self.of_nodes[pairs.tree.levels()]
-        product._values = np.repeat(product.of_nodes, np.diff(pairs.ptr)) * factor
-        return product
+        of_nodes = self.of_nodes[pairs.tree.levels()] if self.a_level else self.of_nodes
+        values = np.repeat(of_nodes, np.diff(pairs.ptr)) * factor
+        return PerLevel(of_nodes, values, False)
 
     def of(self, lo: int, hi: int, level: int) -> np.ndarray:
         """The numbers of the pairs lo ... hi - 1, all of one level: one entry, or
@@ -201,13 +198,13 @@ class Problem:
         beta = np.asarray(beta, dtype=np.float64)
         deepest = tree.max_depth + 1
         self.beta_by_depth = beta
-        self.beta = PerLevel(beta, pairs)
+        self.beta = PerLevel.spread(beta, pairs)
         self.beta_sum = float(beta[:deepest].sum())
         self.scale = self.beta * self.beta_sum
         if strength is None:
             strength = np.zeros(deepest)
         self.strength_by_depth = np.asarray(strength, dtype=np.float64)
-        self.strength = PerLevel(strength, pairs)
+        self.strength = PerLevel.spread(strength, pairs)
         self.positive = bool(positive)
         self.offset: np.ndarray | None = None
         self.unseen = self.count[: self.n_classes] == 0
