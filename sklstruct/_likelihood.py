@@ -118,29 +118,29 @@ def reads_history(estimator: Any) -> bool:
     return bool(getattr(part, "reads_history", False))
 
 
+def _inside(estimator: Any) -> Any:
+    """The last step of a pipeline, or the model of a search; None for others."""
+    if isinstance(estimator, Pipeline):
+        return estimator.steps[-1][1]
+    return getattr(estimator, "best_estimator_", None)
+
+
 def innermost(estimator: Any) -> Any:
     """The last estimator inside pipelines and searches."""
-    while True:
-        if isinstance(estimator, Pipeline):
-            estimator = estimator.steps[-1][1]
-        elif hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        else:
-            return estimator
+    while (inside := _inside(estimator)) is not None:
+        estimator = inside
+    return estimator
 
 
 def last_step(estimator: Any, X: Any) -> tuple[Any, Any]:
     """The classifier inside pipelines and searches, and X as it receives it."""
-    while True:
+    while (inside := _inside(estimator)) is not None:
         if isinstance(estimator, Pipeline):
             check_is_fitted(estimator)
             if len(estimator.steps) > 1:
                 X = estimator[:-1].transform(X)
-            estimator = estimator.steps[-1][1]
-        elif hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        else:
-            return estimator, X
+        estimator = inside
+    return estimator, X
 
 
 def target_log_proba(estimator: Any, X: Any, y: ArrayLike) -> np.ndarray:

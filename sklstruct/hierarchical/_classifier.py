@@ -792,11 +792,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         if columns is not None:
             sample, code = self.nodes_.labels(samples, self.n_jobs)
             return columns.indicator(sample, code, samples.shape[0])
-        return self.classes_[self._predict_code(samples)[0]]
-
-    def _predict_code(self, X):
-        """(class numbers, dot products)."""
-        return self.nodes_.best(X, self.n_jobs)
+        return self.classes_[self.nodes_.best(samples, self.n_jobs)[0]]
 
     def _find_top_k(self, X, k):
         return self.nodes_.search(self._read(X), k, self.n_jobs)

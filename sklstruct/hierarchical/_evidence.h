@@ -36,13 +36,4 @@ SKLSTRUCT_WIDE static double sklstruct_scaled(ptrdiff_t n, double *a, double w)
     return top;
 }
 
-/* out = a - total. */
-SKLSTRUCT_WIDE static void sklstruct_less(
-    ptrdiff_t n, const double *restrict a, double total, double *restrict out)
-{
-    ptrdiff_t i;
-    for (i = 0; i < n; i++)
-        out[i] = a[i] - total;
-}
-
 #endif

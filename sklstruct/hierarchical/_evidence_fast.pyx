@@ -54,8 +54,6 @@ cdef extern from "_evidence.h" nogil:
     void sklstruct_hinge_evidence(
         Py_ssize_t n, const float* z, double beyond, double* a) noexcept
     double sklstruct_scaled(Py_ssize_t n, double* a, double w) noexcept
-    void sklstruct_less(
-        Py_ssize_t n, const double* a, double total, double* out) noexcept
 
 cdef enum:
     # Roles of nodes.
@@ -289,13 +287,14 @@ cdef class Posterior:
         self, Scratch work, Py_ssize_t t, Py_ssize_t v
     ) noexcept nogil:
         """Conditionals of the classes of a leaf of tree t; returns E, or 0."""
-        cdef Py_ssize_t m = self.n_child[v]
+        cdef Py_ssize_t m = self.n_child[v], j, child = self.first_child[v]
         cdef double total = 0
         self.outcomes(work, t, v)
         if not self.several:
             total = self.scaled_total(work, m, self.scalars[t, 1])
         work.value[v] = total
-        sklstruct_less(m, &work.a[0], total, &work.value[self.first_child[v]])
+        for j in range(m):
+            work.value[child + j] = work.a[j] - total
         self.set(work, v, EVALUATED)
         return total
 

@@ -28,10 +28,6 @@ class NodeAnswersMixin(LabelsMixin):
     forest_: Forest
     nodes_: Any
     n_jobs: int | None
-    _predict_code: Any
-
-    def _read(self, X: Any) -> Any:
-        raise NotImplementedError
 
     def _one_label(self, name: str, instead: str) -> None:
         if self.multilabel_:
@@ -66,7 +62,7 @@ class NodeAnswersMixin(LabelsMixin):
         """
         samples = self._read(X)
         if self.label_columns_ is None:
-            code, _ = self._predict_code(samples)
+            code, _ = self.nodes_.best(samples, self.n_jobs)
             who = np.arange(code.size)
         else:
             who, code = self.nodes_.labels(samples, self.n_jobs)
@@ -103,7 +99,7 @@ class NodeAnswersMixin(LabelsMixin):
         -------
         n_dots : ndarray of shape (n_samples,)
         """
-        return self._predict_code(self._read(X))[1]
+        return self.nodes_.best(self._read(X), self.n_jobs)[1]
 
     def predict_node_proba(self, X: ArrayLike, *, tree: int = 0) -> NDArray:
         r"""Probability of every node of a tree.

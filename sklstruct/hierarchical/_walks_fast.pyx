@@ -26,7 +26,6 @@ from ._forest_fast cimport (
     take,
 )
 from ..linear._solver import aligned_zeros
-from .._prefetch cimport prefetch
 from .._watch cimport Watch, over, propagate, watch_of
 
 cdef extern from "_vector.h" nogil:
@@ -83,9 +82,8 @@ cdef struct SampleWalk:
     float best_p
     int32_t best
     int32_t size
-    # pending nodes, as keys: the probability, then the node's number; and room for a
-    # zero
-    int64_t[ROOM + 1] pending
+    # pending nodes, as keys: the probability, then the node's number
+    int64_t[ROOM] pending
 
 
 cdef struct SampleWalks:
@@ -120,18 +118,15 @@ cdef struct SampleWalks:
 cdef inline void arrive(
     ForestView* f, SampleWalks* walks, int32_t s, int32_t v, float p,
 ) noexcept nogil:
-    """Put walk s at node v of probability p; prefetch what its next rounds read."""
-    cdef int32_t row = f.step[v].row, first_child = f.step[v].first_child
+    """Put walk s at node v of probability p."""
+    cdef int32_t row = f.step[v].row
     walks.p[s] = p
     walks.wide[s] = -1
     if row < 0:
         walks.wide[s] = v
         row = 0
     walks.row[s] = row
-    walks.first_child[s] = first_child
-    prefetch(f.step + first_child, 1)
-    if walks.x != NULL:
-        prefetch(walks.coef + row * walks.stride, walks.stride * sizeof(float))
+    walks.first_child[s] = f.step[v].first_child
 
 
 cdef bint begin(
@@ -141,7 +136,6 @@ cdef bint begin(
     """Put walk s at the root for row i. False if scores would be too inexact."""
     cdef SampleWalk* walk = walks.walk + s
     cdef double norm = 0, slack
-    cdef void* next
     take(rows, i, &walk.sample, coef)
     if walks.x != NULL:
         if cython.floating is double:
@@ -156,9 +150,6 @@ cdef bint begin(
             return False
         # the sum of squares is one of floats
         norm = sqrt(norm) * 1.001
-        if i + 2 < rows.n:
-            next = <cython.floating*>walk.sample.x + 2 * rows.d
-            prefetch(next, rows.d * sizeof(cython.floating))
     # log P moves by no more than the score does, at each node of either path
     slack = 2.02 * f.depth * (walks.error * norm + ROUNDING)
     if not slack <= LARGEST_SLACK:
@@ -304,8 +295,8 @@ cdef void next_pending(
 ) noexcept nogil:
     """Move the walks in `stuck` to their most probable pending node, or end them."""
     cdef Py_ssize_t q
-    cdef int32_t s, v, k, at_top, at_other
-    cdef int64_t top, other, one, two
+    cdef int32_t s, v, k, at_top
+    cdef int64_t top, one
     cdef float p
     cdef SampleWalk* walk
     for q in range(walks.n_stuck):
@@ -319,18 +310,11 @@ cdef void next_pending(
                 if not meet(f, walk, v, p):
                     walk.best = v = UNSURE
                     break
-            # two maxima, so that one comparison need not wait for the other
-            walk.pending[walk.size] = 0
-            top = other = 0
-            at_top = at_other = 0
-            for k in range(0, walk.size, 2):
-                one, two = walk.pending[k], walk.pending[k + 1]
+            top, at_top = 0, 0
+            for k in range(walk.size):
+                one = walk.pending[k]
                 at_top = k if one > top else at_top
                 top = one if one > top else top
-                at_other = k + 1 if two > other else at_other
-                other = two if two > other else other
-            at_top = at_other if other > top else at_top
-            top = other if other > top else top
             if top < key(walk.least, 0) or walk.size == 0:
                 v = -1
                 break

@@ -107,7 +107,6 @@ class FeatureProblem:
         self.X = X
         self.dense: NDArray | None = None
         self.shift = np.zeros(self.n_features)
-        self.held = np.zeros(self.n_features, dtype=np.uint8)
         if not is_sparse(X):
             self.X = self.dense = self._shifted(np.asfortranarray(X))
         elif self._measure(X):
@@ -143,42 +142,31 @@ class FeatureProblem:
         return X
 
     def _measure(self, X: sp.csr_matrix) -> bool:
-        """Set `rows`, `squares` and `count`; return whether an entry is there twice.
+        """Set `squares` and `count`; return whether an entry is there twice.
 
         squares: weighted squared lengths of the columns.
         """
-        self.rows = X.indptr.astype(np.int64), narrow_indices(X), X.data
-        seen = np.zeros((self.n_features, 3))
-        twice = bool(kernels.lengths(*self.rows, self.weight, seen))
+        rows, seen = X.indptr.astype(np.int64), np.zeros((self.n_features, 3))
+        twice = bool(
+            kernels.lengths(rows, narrow_indices(X), X.data, self.weight, seen)
+        )
         self.squares, self.count = seen[:, 0].copy(), seen[:, 1].astype(np.int64)
         return twice
 
-    def hold(self, columns: NDArray) -> None:
-        """Make sure that `columns` has the entries of these columns.
-
-        Screening may leave few columns; entries of other columns are never read.
-        """
-        if self.dense is not None or self.held[columns].all():
-            return
-        # Each strength of a path needs more columns: the second call holds all.
-        self.held[slice(None) if self.held.any() else columns] = 1
-        ptr = np.zeros(self.n_features + 2, dtype=np.int64)
-        np.cumsum(self.count * self.held, out=ptr[2:])
-        row, x = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1])
-        kernels.by_columns(*self.rows, self.held, ptr, row, x)
-        self.columns = ptr[:-1], row, x
+    @cached_property
+    def _by_columns(self) -> sp.csc_matrix:
+        return sp.csc_matrix(self.X)
 
     @cached_property
     def columns(self) -> tuple[NDArray, NDArray, NDArray]:
         """X by columns: where each begins, rows and values of its entries."""
-        X = sp.csc_matrix(self.X)
-        return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data
+        X = self._by_columns
+        row = X.indices.astype(np.int32, copy=False)
+        return X.indptr.astype(np.int64), row, X.data
 
     def part(self, columns: NDArray) -> sp.csc_matrix:
-        """Some columns of X, which are held."""
-        ptr, row, x = self.columns
-        X = sp.csc_matrix((x, row, ptr), (self.n_samples, self.n_features))
-        return X[:, columns]
+        """Some columns of X."""
+        return self._by_columns[:, columns]
 
     def bound(self, penalty: Penalty) -> SeparableTerm:
         """A penalty that language models know too; see `Penalty.bind`."""
@@ -227,7 +215,7 @@ class FeatureProblem:
         return R
 
     def gradient(self, columns: NDArray, P: NDArray) -> NDArray:
-        """Derivatives by the weights of all or of held columns, (columns, lanes)."""
+        """Derivatives by the weights of some columns, (columns, lanes)."""
         R = self.derivatives(P)
         if self.dense is not None:
             if columns.size < self.n_features:
@@ -236,8 +224,6 @@ class FeatureProblem:
         if self.n_lanes == 1 and 2 * self.count.take(columns).sum() >= self.n_entries:
             # A pass over the rows is faster, and does not need X by columns.
             return (self.X.T @ R[0]).take(columns)[:, None]
-        if columns.size == self.n_features:
-            self.hold(columns)
         R = np.ascontiguousarray(R.T)
         G = np.empty((columns.size, self.n_lanes))
         kernels.gradient(*self.columns, columns, R, G, self.stop)

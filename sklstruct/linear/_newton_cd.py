@@ -577,8 +577,6 @@ class NewtonSolver(PathSolver):
             )
             keep[np.searchsorted(alive, self.columns)] = True
             alive, G = alive[keep], G.compress(keep, axis=0)
-            if n_iter == 1:
-                problem.hold(alive)
             self._work(penalty, alive, G)
         return Optimum(
             self.columns.copy(), self.W.copy(),

@@ -54,25 +54,6 @@ def lengths(
     return twice
 
 
-def by_columns(
-    const int64_t[::1] start, const int32_t[::1] column, const double[::1] value,
-    const uint8_t[::1] held, int64_t[::1] ptr, int32_t[::1] row, double[::1] x,
-):
-    """The columns of X that are held, from X by rows; others get no entries.
-
-    ptr: 0, where each column begins, and the number of entries. ptr[j + 1] goes from
-    the beginning of column j to its end.
-    """
-    cdef Py_ssize_t i, a, at
-    with nogil:
-        for i in range(start.shape[0] - 1):
-            for a in range(start[i], start[i + 1]):
-                if held[column[a]]:
-                    at = ptr[column[a] + 1]
-                    ptr[column[a] + 1] += 1
-                    row[at], x[at] = i, value[a]
-
-
 def gradient(
     const int64_t[::1] ptr, const int32_t[::1] row, const double[::1] x,
     const int32_t[::1] columns, const double[:, ::1] R, double[:, ::1] out,

@@ -400,28 +400,22 @@ cdef void bound_curvatures(
 
     bound[d] is that of the intercepts, if there are.
     """
-    cdef Py_ssize_t i, j, d = node.d, next
+    cdef Py_ssize_t i, j, d = node.d
     cdef int64_t a
-    cdef double s, t, x, y
+    cdef double s, x
     for j in range(d):
         bound[j] = node.lam
     if node.p > node.size:
         bound[d] = node.unit * node.unit / 4 + node.lam * node.rho
-    if node.indptr == NULL:
-        for i in range(0, node.n, 2):  # of two samples: reads and writes bound once
-            next = min(i + 1, node.n - 1)
-            s = node.weight[i] * node.scale / 4
-            t = node.weight[next] * node.scale / 4 if next > i else 0.0
-            if over(node.watch, 2 * d):
-                return
+    for i in range(node.n):
+        s = node.weight[i] * node.scale / 4
+        if over(node.watch, d):
+            return
+        if node.indptr == NULL:
             for j in range(d):
-                x, y = X[i * d + j], X[next * d + j]
-                bound[j] = bound[j] + s * x * x + t * y * y
-    else:
-        for i in range(node.n):
-            s = node.weight[i] * node.scale / 4
-            if over(node.watch, d):
-                return
+                x = X[i * d + j]
+                bound[j] += s * x * x
+        else:
             for a in range(node.indptr[i], node.indptr[i + 1]):
                 x = X[a]
                 bound[node.index[a]] += s * x * x

@@ -349,15 +349,9 @@ class NodeWeights(CheckedState):
     def dense(self) -> NDArray:
         """Weights (all outcomes, n_features); a view if it can be one."""
         whole = self.whole()
-        if whole is not None and self.n_nodes == 1:
-            return whole[0].T
-        out = np.zeros((int(self.n_outcomes.sum()), self.n_features), dtype=np.float32)
-        at = 0
-        for v, m in enumerate(self.n_outcomes.tolist()):
-            column, outcome, weight = self._entries(v)
-            out[at + outcome, column] = weight
-            at += m
-        return out
+        if whole:
+            return (whole[0] if len(whole) == 1 else np.hstack(whole)).T
+        return self.sparse().toarray()
 
     def sparse(self, first: int = 0, last: int | None = None) -> sp.csr_matrix:
         """Weights (outcomes, n_features) without those that are 0.

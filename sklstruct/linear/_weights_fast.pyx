@@ -92,33 +92,27 @@ def pack(
     Row r begins at at[r] and has count[r] weights of all strips, filled[r] of them
     written so far.
     """
-    cdef Py_ssize_t r
+    cdef Py_ssize_t r, k, n
+    cdef bint full
+    cdef const float* w
+    cdef float* value
+    cdef uint16_t* lane
     with nogil:
         for r in range(W.shape[0]):
-            if count[r]:
-                filled[r] += <uint32_t>write(
-                    &W[r, 0], &least[0], W.shape[1], first, M, count[r], filled[r],
-                    <float*>&cell[at[r]],
-                )
-
-
-cdef inline Py_ssize_t write(
-    const float* w, const float* least, Py_ssize_t L, Py_ssize_t first, Py_ssize_t M,
-    Py_ssize_t count, Py_ssize_t filled, float* value,
-) noexcept nogil:
-    """Write the weights w of L lanes to a row of cells; their number."""
-    cdef Py_ssize_t k, n = 0
-    cdef uint16_t* lane = <uint16_t*>(value + count)
-    cdef bint full = count + (count + 1) // 2 >= M
-    for k in range(L):
-        if fabsf(w[k]) > least[k]:
-            if full:
-                value[first + k] = w[k]
-            else:
-                value[filled + n] = w[k]
-                lane[filled + n] = <uint16_t>(first + k)
-            n += 1
-    return n
+            if count[r] == 0:
+                continue
+            w, n, value = &W[r, 0], filled[r], <float*>&cell[at[r]]
+            lane = <uint16_t*>(value + count[r])
+            full = count[r] + (count[r] + 1) // 2 >= M
+            for k in range(W.shape[1]):
+                if fabsf(w[k]) > least[k]:
+                    if full:
+                        value[first + k] = w[k]
+                    else:
+                        value[n] = w[k]
+                        lane[n] = <uint16_t>(first + k)
+                    n += 1
+            filled[r] = <uint32_t>n
 
 
 def unpack(

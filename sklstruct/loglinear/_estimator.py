@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numbers
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,25 +52,6 @@ from ._penalties import PENALTIES, Penalty, Separable
 from ._prior import check_labels, with_pairs_of
 from ._solvers import SOLVERS, Report, Result, Solver, solvers_that
 from ._start import kneser_ney_weights
-
-
-class Carried(NamedTuple):
-    """The weights of the batches before one more."""
-
-    new_index: np.ndarray  # (n_pairs before,) their numbers now, -1 where they are gone
-    coef: np.ndarray  # (n_pairs before,)
-    base: np.ndarray | None  # those of Kneser-Ney smoothing then, if they are of use
-
-    def moved(self, smoothed: np.ndarray, positive: bool) -> np.ndarray:
-        """The weights on the pairs of all samples.
-
-        smoothed: those of Kneser-Ney smoothing. With a `base` the result differs from
-        them as the weights before differ from `base`.
-        """
-        w, stays = smoothed.copy(), self.new_index >= 0
-        to, before = self.new_index[stays], self.coef[stays]
-        w[to] = before if self.base is None else w[to] + (before - self.base[stays])
-        return np.maximum(w, 0.0, out=w) if positive else w
 
 
 def _is_online(model: StructuredLogLinearLM) -> bool:
@@ -393,10 +373,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             fit.store = fit.store_at(Checkpoint.of(self.checkpoint))
             result = fit.done()
             if result is None:
-                carried, nearer = self._carried(counted), None
-                if carried is not None:
-                    nearer = partial(carried.moved, positive=fit.problem.positive)
-                result = fit.solve(fit.start(nearer), report)
+                result = fit.solve(fit.start(self._nearer(counted)), report)
             gap = fit.gap(result.w)
             fitted = fitted_numbers(fit.problem, result.w)
         set_result(self, fit, result, gap)
@@ -410,12 +387,13 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         problem.begin_at(offset)
         return problem
 
-    def _carried(self, counted: Counted) -> Carried | None:
-        """The weights of the batches before, if this fit continues from them."""
+    def _nearer(self, counted: Counted) -> Callable[[np.ndarray], np.ndarray] | None:
+        """A function from the weights of Kneser-Ney smoothing to those of a start, if
+        this fit continues from the batches before."""
         if not isinstance(counted, ExtendedCounts) or not hasattr(self, "coef_"):
             return None
-        before = counted.before
-        if self.coef_.size != before.pairs.n_pairs:
+        before, coef = counted.before, self.coef_
+        if coef.size != before.pairs.n_pairs:
             return None
         base = None
         if isinstance(penalty_of(self), Separable):
@@ -425,7 +403,17 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 problem = self._bind(before, parallel)
                 l1_ratio = penalty_of(self).bind(problem).l1_ratio
                 base = kneser_ney_weights(problem, l1_ratio)
-        return Carried(counted.new_index(), self.coef_, base)
+        new_index = counted.new_index()  # -1 where pairs are gone
+        stays = new_index >= 0
+
+        def moved(smoothed):
+            """With a `base` the result differs from `smoothed` as the weights before
+            differ from `base`."""
+            w, to = smoothed.copy(), new_index[stays]
+            w[to] = coef[stays] if base is None else w[to] + (coef - base)[stays]
+            return np.maximum(w, 0.0, out=w) if is_positive(self) else w
+
+        return moved
 
     def _grow_counted(self, counted):
         if isinstance(counted, DeferredCounts):

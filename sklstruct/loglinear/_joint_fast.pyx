@@ -37,8 +37,6 @@ from ..backoff._trees_fast cimport Node, Tree
 cdef enum:
     # A node with fewer pairs than one in so many outcomes has no row.
     SPARSE = 16
-    # Samples whose pointers are prefetched, and then their pairs.
-    AHEAD = 8
 
 ctypedef fused real:
     float
@@ -69,7 +67,7 @@ def add_scores(const int32_t[::1] node, const int64_t[::1] order, bint first,
     nodes whose sums `rows` (n_levels, n_outcomes) holds, -1 for none. first: whether it
     is the tree with the root.
     """
-    cdef Py_ssize_t i, j, n_outcomes = score.shape[1], m = order.shape[0]
+    cdef Py_ssize_t i, j, n_outcomes = score.shape[1]
     cdef int32_t n
     # Without pairs there are no addresses to take.
     if target.shape[0] == 0:
@@ -77,22 +75,8 @@ def add_scores(const int32_t[::1] node, const int64_t[::1] order, bint first,
             score[:] = 0.0
         return
     with nogil:
-        for i in range(m + 2 * AHEAD):
-            if i < m:
-                n = node[order[i]]
-                if n >= 0:
-                    prefetch(&ptr[n], 1)
-                    prefetch(&parent[n], 1)
-            if AHEAD <= i < m + AHEAD:
-                j = order[i - AHEAD]
-                n = node[j]
-                if n >= 0:
-                    prefetch(&target[0] + ptr[n], 1)
-                    prefetch(&w[0] + ptr[n], 1)
-                    prefetch(&score[j, 0], n_outcomes * sizeof(double))
-            if i < 2 * AHEAD:
-                continue
-            j = order[i - 2 * AHEAD]
+        for i in range(order.shape[0]):
+            j = order[i]
             n = node[j]
             if n >= 0:
                 _add_tree(n, _depth(n, &parent[0], first), first, &parent[0], &ptr[0],

@@ -62,33 +62,30 @@ class PerLevel:
     that look it up by level, if `a_level` is true, or by node.
     """
 
-    def __init__(self, by_depth: ArrayLike, pairs: Pairs) -> None:
+    def __init__(self, of_nodes: np.ndarray, values: np.ndarray, a_level: bool) -> None:
+        self.of_nodes, self._values, self.a_level = of_nodes, values, a_level
+
+    @classmethod
+    def spread(cls, by_depth: ArrayLike, pairs: Pairs) -> PerLevel:
+        """A number for each depth on the pairs of a tree."""
         tree = pairs.tree
         by_depth = np.ascontiguousarray(by_depth, dtype=np.float64)
         if tree.span is None:
-            self.of_nodes = np.ascontiguousarray(by_depth[: tree.n_levels])
-            self._values, self.a_level = self.of_nodes, True
-        else:
-            below = tree.depths() + 1
-            total = np.concatenate([[0.0], np.cumsum(by_depth[: below.max()])])
-            self.of_nodes = total[below] - total[below - tree.spans()]
-            self._values = np.repeat(self.of_nodes, np.diff(pairs.ptr))
-            self.a_level = False
+            of_levels = by_depth[: tree.n_levels]
+            return cls(of_levels, of_levels, True)
+        below = tree.depths() + 1
+        total = np.concatenate([[0.0], np.cumsum(by_depth[: below.max()])])
+        of_nodes = total[below] - total[below - tree.spans()]
+        return cls(of_nodes, np.repeat(of_nodes, np.diff(pairs.ptr)), False)
 
     def __mul__(self, factor: float) -> PerLevel:
-        product = object.__new__(PerLevel)
-        product.of_nodes, product.a_level = self.of_nodes * factor, self.a_level
-        product._values = self._values * factor
-        return product
+        return PerLevel(self.of_nodes * factor, self._values * factor, self.a_level)
 
     def by_pair(self, factor: np.ndarray, pairs: Pairs) -> PerLevel:
         """The number of each pair times its factor."""
-        product = object.__new__(PerLevel)
-        product.of_nodes, product.a_level = self.of_nodes, False
-        if self.a_level:
-            product.of_nodes = self.of_nodes[pairs.tree.levels()]
-        product._values = np.repeat(product.of_nodes, np.diff(pairs.ptr)) * factor
-        return product
+        of_nodes = self.of_nodes[pairs.tree.levels()] if self.a_level else self.of_nodes
+        values = np.repeat(of_nodes, np.diff(pairs.ptr)) * factor
+        return PerLevel(of_nodes, values, False)
 
     def of(self, lo: int, hi: int, level: int) -> np.ndarray:
         """The numbers of the pairs lo ... hi - 1, all of one level: one entry, or
@@ -201,13 +198,13 @@ class Problem:
         beta = np.asarray(beta, dtype=np.float64)
         deepest = tree.max_depth + 1
         self.beta_by_depth = beta
-        self.beta = PerLevel(beta, pairs)
+        self.beta = PerLevel.spread(beta, pairs)
         self.beta_sum = float(beta[:deepest].sum())
         self.scale = self.beta * self.beta_sum
         if strength is None:
             strength = np.zeros(deepest)
         self.strength_by_depth = np.asarray(strength, dtype=np.float64)
-        self.strength = PerLevel(strength, pairs)
+        self.strength = PerLevel.spread(strength, pairs)
         self.positive = bool(positive)
         self.offset: np.ndarray | None = None
         self.unseen = self.count[: self.n_classes] == 0
@@ -320,41 +317,43 @@ class Problem:
         """True if two arrays beside the pairs are equal."""
         return self.sum_over(lambda _, lo, hi: float((a[lo:hi] != b[lo:hi]).any())) == 0
 
-    def share_root(self, of_pairs: np.ndarray) -> None:
-        """Sum the root's entries over the shards of a tree."""
-        root = of_pairs[: self.n_classes]
-        root[:] = self.pairs.total(root)
-
     def upward(
         self,
-        up: Callable[[int, int, int, bool], float | None],
-        push: Callable[[int, int], Any],
-        clear: np.ndarray | None = None,
+        up: Callable[[int, int, int], float | None],
+        state: np.ndarray | None = None,
+        push: Callable[[int, int], Any] | None = None,
     ) -> float:
-        """Bottom-up over the pair forest: blocks in parallel, then the root.
+        """Bottom-up over the pair forest: blocks in parallel, then levels 1 and 0.
 
-        up(level, lo, hi, push_now) handles a range and returns a number or None;
-        push(lo, hi) hands the results of level 1 to the root's pairs, in one
-        thread, as the branches share those, and ends with `share_root`. `clear` is an
-        array of the pairs that is set to 0 beforehand. Returns the sum of the numbers.
+        up(level, lo, hi) handles a range and returns a number or None. Level 1 is one
+        range, because the branches share its parents, the root's pairs; or it belongs
+        to the blocks, and push(lo, hi) hands its results to the root's pairs. `state`
+        is an array of the pairs in which `up` adds up: it is set to 0 beforehand, and
+        the root's entries are summed over the shards of a tree. Returns the sum of the
+        numbers.
         """
-        if clear is not None:
-            clear[: self.n_classes] = 0.0
+        last = 1 if push is None else 0  # the level above those of the blocks
+        if state is not None:
+            root = state[: self.n_classes]
+            root[:] = 0.0
 
         def run(blocks):
             total = 0.0
             for lo, hi in blocks:
-                if clear is not None:
+                if state is not None:
                     for k in range(1, len(lo)):
-                        clear[lo[k] : hi[k]] = 0.0
-                for k in range(len(lo) - 1, 0, -1):
-                    total += up(k, lo[k], hi[k], k > 1) or 0.0
+                        state[lo[k] : hi[k]] = 0.0
+                for k in range(len(lo) - 1, last, -1):
+                    total += up(k, lo[k], hi[k]) or 0.0
             return total
 
-        total = sum(self.map(run, self.pair_blocks))
+        total: float = sum(self.map(run, self.pair_blocks))
         if self.n_levels > 1:
-            push(*self.levels[1])
-        at_root = up(0, *self.levels[0], False)
+            level_1 = self.levels[1]
+            total += (push(*level_1) if push else up(1, *level_1)) or 0.0
+        if state is not None:
+            root[:] = self.pairs.total(root)
+        at_root = up(0, *self.levels[0])
         return 0.0 if at_root is None else at_root + self.pairs.total(total)
 
     def downward(self, down: Callable[[int, int, int], Any]) -> None:

@@ -30,13 +30,6 @@ def _shrink(v, kappa):
     return (left[:, :rank] * sigma[:rank]) @ right[:rank]
 
 
-def _call(function, v, *arguments):
-    """function(v, *arguments); Ctrl-C can interrupt it if it takes long."""
-    if v.size * min(v.shape) < _LONG:
-        return function(v, *arguments)
-    return interruptible(function, v, *arguments)
-
-
 def prox_trace(v: ArrayLike, kappa: float) -> NDArray:
     r"""Soft thresholding of singular values, the operator of the trace norm.
 
@@ -84,5 +77,7 @@ def prox_trace(v: ArrayLike, kappa: float) -> NDArray:
     unit = np.abs(w).max(initial=0.0)
     if unit == 0:
         return w.astype(dtype, copy=False)
-    out = unit * _call(_shrink, w / unit, kappa / unit)
-    return out.astype(dtype, copy=False)
+    scaled = w / unit, kappa / unit
+    is_long = w.size * min(w.shape) >= _LONG  # Ctrl-C can interrupt it then
+    out = interruptible(_shrink, *scaled) if is_long else _shrink(*scaled)
+    return (unit * out).astype(dtype, copy=False)

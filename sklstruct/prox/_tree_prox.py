@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._checks import as_ids
 from . import _tree_prox_fast as kernels
-from ._arguments import check_per_entry, check_positive, check_vector, power_of_two
+from ._arguments import check_per_entry, check_vector, power_of_two
 
 # Nodes per kernel call: Ctrl-C is noticed between calls (about every 10 ms).
 _STRIDE = 1 << 18
@@ -87,10 +87,11 @@ def _read(
     name: str,
     strength: float | ArrayLike,
     multiplicity: ArrayLike | None,
+    positive: bool = False,
 ) -> tuple[_NodeOrder, NDArray, np.dtype, NDArray, NDArray]:
     """(forest, v, its type, strengths, multiplicities), checked."""
     forest = _NodeOrder(parents)
-    w, dtype = check_vector(v, forest.n, "parents")
+    w, dtype = check_vector(v, forest.n, "parents", positive=positive)
     strength = check_per_entry(strength, forest.n, name)
     mult = check_per_entry(multiplicity, forest.n, "multiplicity", positive=True)
     return forest, w, dtype, strength, mult
@@ -98,7 +99,7 @@ def _read(
 
 def _safe_unit(v: NDArray, mult: NDArray) -> float:
     """1.0, or a power of two to divide v by so that no square leaves float64."""
-    top = max(v.max(), -v.min())
+    top = max(v.max(initial=0.0), -v.min(initial=0.0))
     if top == 0:
         return 1.0
     exponent = np.log2(top) + 0.5 * np.log2(mult.max() * v.size)
@@ -193,19 +194,15 @@ def prox_tree_l2(
     >>> prox_tree_l2([3.0, -4.0], [-1, -1], 1.0)   # roots only: soft threshold
     array([ 2., -3.])
     """
-    forest, w, dtype, kappa, mult = _read(v, parents, "kappa", kappa, multiplicity)
-    n = forest.n
-    if check_positive(positive):
-        np.maximum(w, 0.0, out=w)
-    if n == 0:
-        return w.astype(dtype)
-
+    forest, w, dtype, kappa, mult = _read(
+        v, parents, "kappa", kappa, multiplicity, positive
+    )
     w, kappa, mult = map(forest.arrange, (w, kappa, mult))
     unit = _safe_unit(w, mult)
     if unit != 1.0:  # prox(v, kappa) = unit * prox(v / unit, kappa / unit)
         with np.errstate(over="ignore", under="ignore"):  # kappa = inf: all 0
             w, kappa = w / unit, kappa / unit
-    state = np.zeros(n)
+    state = np.zeros(forest.n)
     forest.up(kernels.tree_l2_up, kappa, mult, w, state)
     forest.down(kernels.tree_l2_down, kappa, w, state)
     if unit != 1.0:
@@ -309,19 +306,16 @@ def prox_tree_linf(
     ...                multiplicity=[1, 1, 2, 1, 1, 2]).round(2)
     array([3. , 4. , 5.2, 3.2, 4.2, 5.4])
     """
-    forest, w, dtype, strength, mult = _read(v, parents, "kappa", kappa, multiplicity)
+    forest, w, dtype, strength, mult = _read(
+        v, parents, "kappa", kappa, multiplicity, positive
+    )
     n = forest.n
     diagonal = check_per_entry(metric, n, "metric", positive=True)
-    if check_positive(positive):
-        np.maximum(w, 0.0, out=w)
-    if n == 0:
-        return w.astype(dtype)
-
     with np.errstate(over="ignore"):
         strength = strength * mult
         diagonal = diagonal * mult
-        largest = n * diagonal.max() * max(np.abs(w).max(), 1.0)
-    if not np.isfinite(strength.max()) or not np.isfinite(largest):
+        largest = n * diagonal.max(initial=0.0) * np.abs(w).max(initial=1.0)
+    if not np.isfinite(strength.max(initial=0.0)) or not np.isfinite(largest):
         raise ValueError(
             "multiplicity * kappa and the sum of multiplicity * metric * |v| must stay "
             "below 1.8e308; divide kappa and metric by a common factor"
@@ -385,8 +379,6 @@ def norm_tree_l2(
     9.0
     """
     forest, v, _, weights, mult = _read(v, parents, "weights", weights, multiplicity)
-    if forest.n == 0:
-        return 0.0
     v, weights, mult = map(forest.arrange, (v, weights, mult))
     unit = _safe_unit(v, mult)
     if unit != 1.0:
@@ -450,8 +442,6 @@ def norm_tree_linf(
     8.0
     """
     forest, v, _, weights, mult = _read(v, parents, "weights", weights, multiplicity)
-    if forest.n == 0:
-        return 0.0
     v, weights = map(forest.arrange, (v, weights * mult))
     state = np.zeros(forest.n)
     return _sum_or_inf(forest.up(kernels.tree_linf_norm_up, weights, v, state))

@@ -9,14 +9,14 @@ any sequence of ranges in which an up call sees every child before its parent an
 a down call every parent before its children: the levels of a tree from the
 deepest to the root, then back.
 
-Threads. An up call writes only at the nodes of its range and, if ``push`` is
-true, at their parents; a down call reads at the parents and writes only at its
-range. Calls on ranges which share no node and no parent are therefore safe at
-the same time. If the children of one node are spread over threads, run the
-up calls on the level of these children with ``push=False`` and then, in one
-thread, the *push* kernel on that level; it hands the results to the parents in
-the order in which a single up call would have done. The down kernels need no
-such care. Levels further below are private to a thread if their subtrees are.
+Threads. An up call writes only at the nodes of its range and at their parents; a
+down call reads at the parents and writes only at its range. Calls on ranges which
+share no node and no parent are therefore safe at the same time. Up calls on the
+children of one node belong in one thread; the levels further below are private to
+a thread if their subtrees are. To merge heaps while they are in the cache of a thread,
+``tree_linf_up(..., push=False)`` leaves out the parents of its range, and
+``tree_linf_push`` hands the results to them in one thread, in the order in which a
+single up call would have done.
 
 ``kappa``, ``mult``, ``metric`` and ``weight`` have length P, or length 1 for a
 value that holds on the whole range. Nothing is checked here: the arrays must be
@@ -147,7 +147,6 @@ def tree_l2_up(
     double[::1] state,
     Py_ssize_t lo,
     Py_ssize_t hi,
-    bint push=True,
 ):
     """state: squared norms from the children -> norm of each subtree."""
     cdef Py_ssize_t q
@@ -158,24 +157,8 @@ def tree_l2_up(
         for q in range(hi - 1, lo - 1, -1):
             s = sqrt(state[q] + mult[q * ms] * w[q] * w[q])
             state[q] = s
-            if push and parent[q] >= 0:
-                state[parent[q]] += _shrunk_square(s, kappa[q * ks])
-
-
-def tree_l2_push(
-    const int[::1] parent,
-    const double[::1] kappa,
-    double[::1] state,
-    Py_ssize_t lo,
-    Py_ssize_t hi,
-):
-    """The step from this range to its parents, which ``push=False`` leaves out."""
-    cdef Py_ssize_t q
-    cdef Py_ssize_t ks = 0 if kappa.shape[0] == 1 else 1
-    with nogil:
-        for q in range(hi - 1, lo - 1, -1):
             if parent[q] >= 0:
-                state[parent[q]] += _shrunk_square(state[q], kappa[q * ks])
+                state[parent[q]] += _shrunk_square(s, kappa[q * ks])
 
 
 def tree_l2_down(
@@ -213,7 +196,6 @@ def tree_l2_norm_up(
     double[::1] state,
     Py_ssize_t lo,
     Py_ssize_t hi,
-    bint push=True,
 ):
     """Sum over the range of weight * ||w_subtree||_2; state (0 before): squares."""
     cdef Py_ssize_t q
@@ -224,7 +206,7 @@ def tree_l2_norm_up(
         for q in range(hi - 1, lo - 1, -1):
             g = state[q] + mult[q * ms] * w[q] * w[q]
             state[q] = g
-            if push and parent[q] >= 0:
+            if parent[q] >= 0:
                 state[parent[q]] += g
             # Kahan: a line search compares sums of 1e7 terms
             x = weight[q * ws] * sqrt(g) - lost
@@ -232,17 +214,6 @@ def tree_l2_norm_up(
             lost = (t - total) - x
             total = t
     return total
-
-
-def tree_l2_norm_push(
-    const int[::1] parent, double[::1] state, Py_ssize_t lo, Py_ssize_t hi
-):
-    """The step to the parents that ``tree_l2_norm_up(..., push=False)`` omits."""
-    cdef Py_ssize_t q
-    with nogil:
-        for q in range(hi - 1, lo - 1, -1):
-            if parent[q] >= 0:
-                state[parent[q]] += state[q]
 
 
 # ----------------------------------------------------------------- tree_linf
@@ -480,7 +451,6 @@ def tree_linf_norm_up(
     double[::1] state,
     Py_ssize_t lo,
     Py_ssize_t hi,
-    bint push=True,
 ):
     """Sum over the range of weight * max |w_subtree|; state (0 before): maxima."""
     cdef Py_ssize_t q
@@ -494,23 +464,10 @@ def tree_linf_norm_up(
                 m = state[q]
             state[q] = m
             p = parent[q]
-            if push and p >= 0 and state[p] < m:
+            if p >= 0 and state[p] < m:
                 state[p] = m
             x = weight[q * ws] * m - lost
             t = total + x
             lost = (t - total) - x
             total = t
     return total
-
-
-def tree_linf_norm_push(
-    const int[::1] parent, double[::1] state, Py_ssize_t lo, Py_ssize_t hi
-):
-    """The step to the parents that ``tree_linf_norm_up(..., push=False)`` omits."""
-    cdef Py_ssize_t q
-    cdef int p
-    with nogil:
-        for q in range(hi - 1, lo - 1, -1):
-            p = parent[q]
-            if p >= 0 and state[p] < state[q]:
-                state[p] = state[q]

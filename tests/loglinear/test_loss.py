@@ -201,7 +201,7 @@ def test_a_number_a_level_or_the_sum_over_merged_suffixes(collapse):
     pairs, count, *_ = make_pairs(2, 5, collapse)
     tree = pairs.tree
     by_depth = np.random.default_rng(0).random(9)
-    numbers = PerLevel(by_depth, pairs) * 2.0
+    numbers = PerLevel.spread(by_depth, pairs) * 2.0
     node = np.repeat(np.arange(tree.n_nodes), np.diff(pairs.ptr))
     depth, span = tree.depths()[node], tree.spans()[node]
     expected = [2 * by_depth[d - s + 1 : d + 1].sum() for d, s in zip(depth, span)]

@@ -641,15 +641,14 @@ def level_forest(rng, shards=3):
     return np.concatenate(parents).astype(np.int32), bounds
 
 
-def run_sharded(parents, bounds, up, push, down=None, workers=3):
+def run_sharded(parents, bounds, up, down=None, push=None, workers=3):
     """The order the language-model solver uses; sums of the up calls returned."""
     shards = range(len(bounds[1]) - 1)
 
     def upward(b):
         total = 0.0
-        for level in range(len(bounds) - 1, 0, -1):
-            lo, hi = bounds[level][b : b + 2]
-            total += up(lo, hi, level > 1) or 0.0
+        for level in range(len(bounds) - 1, 0 if push else 1, -1):
+            total += up(*bounds[level][b : b + 2]) or 0.0
         return total
 
     def downward(b):
@@ -658,8 +657,8 @@ def run_sharded(parents, bounds, up, push, down=None, workers=3):
 
     with ThreadPoolExecutor(workers) as pool:
         total = sum(pool.map(upward, shards))
-        push(bounds[1][0], bounds[1][-1])
-        total += up(0, bounds[0][1], False) or 0.0
+        total += (push or up)(bounds[1][0], bounds[1][-1]) or 0.0
+        total += up(0, bounds[0][1]) or 0.0
         if down is not None:
             down(0, bounds[0][1])
             list(pool.map(downward, shards))
@@ -682,10 +681,8 @@ def test_shards_equal_one_call_bitwise(seed, per_node):
         state = np.zeros(n)
         run_sharded(
             parents, bounds,
-            lambda lo, hi, push, w=w, state=state: kernels.tree_l2_up(
-                parents, kappa, scale, w, state, lo, hi, push),
-            lambda lo, hi, state=state: kernels.tree_l2_push(
-                parents, kappa, state, lo, hi),
+            lambda lo, hi, w=w, state=state: kernels.tree_l2_up(
+                parents, kappa, scale, w, state, lo, hi),
             lambda lo, hi, w=w, state=state: kernels.tree_l2_down(
                 parents, kappa, w, state, lo, hi),
         )  # fmt: skip
@@ -698,10 +695,10 @@ def test_shards_equal_one_call_bitwise(seed, per_node):
         w = v.copy()
         run_sharded(
             parents, bounds,
-            lambda lo, hi, push, w=w: kernels.tree_linf_up(
-                parents, kappa, scale, w, slots, lo, hi, push),
-            lambda lo, hi: kernels.tree_linf_push(parents, slots, lo, hi),
+            lambda lo, hi, w=w: kernels.tree_linf_up(
+                parents, kappa, scale, w, slots, lo, hi, lo >= bounds[2][0]),
             lambda lo, hi, w=w: kernels.tree_linf_down(parents, w, slots, lo, hi),
+            lambda lo, hi: kernels.tree_linf_push(parents, slots, lo, hi),
         )  # fmt: skip
         assert_array_equal(
             w, prox_tree_linf(v, parents, kappa_public, metric=scale_public)
@@ -710,17 +707,15 @@ def test_shards_equal_one_call_bitwise(seed, per_node):
     state = np.zeros(n)
     total = run_sharded(
         parents, bounds,
-        lambda lo, hi, push: kernels.tree_l2_norm_up(
-            parents, kappa, np.ones(1), v, state, lo, hi, push),
-        lambda lo, hi: kernels.tree_l2_norm_push(parents, state, lo, hi),
+        lambda lo, hi: kernels.tree_l2_norm_up(
+            parents, kappa, np.ones(1), v, state, lo, hi),
     )  # fmt: skip
     assert total == pytest.approx(norm_tree_l2(v, parents, kappa_public), rel=1e-13)
     state = np.zeros(n)
     total = run_sharded(
         parents, bounds,
-        lambda lo, hi, push: kernels.tree_linf_norm_up(
-            parents, kappa, v, state, lo, hi, push),
-        lambda lo, hi: kernels.tree_linf_norm_push(parents, state, lo, hi),
+        lambda lo, hi: kernels.tree_linf_norm_up(
+            parents, kappa, v, state, lo, hi),
     )  # fmt: skip
     assert total == pytest.approx(norm_tree_linf(v, parents, kappa_public), rel=1e-13)
 

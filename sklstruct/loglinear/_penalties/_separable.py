@@ -68,7 +68,7 @@ class BoundSeparable(ProximalPenalty):
             )
         self.l1_ratio = l1_ratio
         self.l1 = problem.strength * l1_ratio
-        self.l2 = PerLevel(strength[: depth + 1] * by_depth, pairs)
+        self.l2 = PerLevel.spread(strength[: depth + 1] * by_depth, pairs)
         if weight is not None:
             adjusted = np.rint(pairs.adjusted_counts(problem.count))
             index = np.clip(adjusted, 1, weight.size).astype(np.intp) - 1

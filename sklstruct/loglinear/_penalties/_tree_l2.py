@@ -123,17 +123,13 @@ class BoundTreeL2(BoundPenalty):
     def _shrink(self, parent, kappa, state, out):
         """The exact operator on a forest, in place."""
 
-        def up(k, lo, hi, push):
-            _prox.tree_l2_up(parent, kappa, _ONE, out, state, lo, hi, push)
-
-        def push(lo, hi):
-            _prox.tree_l2_push(parent, kappa, state, lo, hi)
-            self.problem.share_root(state)
+        def up(k, lo, hi):
+            _prox.tree_l2_up(parent, kappa, _ONE, out, state, lo, hi)
 
         def down(k, lo, hi):
             _prox.tree_l2_down(parent, kappa, out, state, lo, hi)
 
-        self.problem.upward(up, push, clear=state)
+        self.problem.upward(up, state)
         self.problem.downward(down)
 
     def alone(self, lo: int, hi: int, level: int) -> tuple[np.ndarray, np.ndarray]:
@@ -143,16 +139,12 @@ class BoundTreeL2(BoundPenalty):
         problem, state = self.problem, self._square
         parent = problem.pair_parent
 
-        def up(k, lo, hi, push):
+        def up(k, lo, hi):
             return _prox.tree_l2_norm_up(
-                parent, problem.strength.at(k), _ONE, w, state, lo, hi, push
+                parent, problem.strength.at(k), _ONE, w, state, lo, hi
             )
 
-        def push(lo, hi):
-            _prox.tree_l2_norm_push(parent, state, lo, hi)
-            problem.share_root(state)
-
-        return problem.upward(up, push, clear=state)
+        return problem.upward(up, state)
 
     def conjugate(self, v: np.ndarray) -> float:
         return conjugate_by_prox(self, v)

@@ -33,15 +33,12 @@ class BoundTreeLinf(ProximalPenalty):
         problem, state = self.problem, self._state
         parent = problem.pair_parent
 
-        def up(k, lo, hi, push):
+        def up(k, lo, hi):
             return _prox.tree_linf_norm_up(
-                parent, problem.strength.at(k), w, state, lo, hi, push
+                parent, problem.strength.at(k), w, state, lo, hi
             )
 
-        def push(lo, hi):
-            _prox.tree_linf_norm_push(parent, state, lo, hi)
-
-        return problem.upward(up, push, clear=state)
+        return problem.upward(up, state)
 
     def prox(self, v: np.ndarray, metric: np.ndarray, out: np.ndarray) -> np.ndarray:
         problem, slots = self.problem, self._slots
@@ -49,9 +46,9 @@ class BoundTreeLinf(ProximalPenalty):
         if out is not v:
             out[:] = v
 
-        def up(k, lo, hi, push):
+        def up(k, lo, hi):
             _prox.tree_linf_up(
-                parent, problem.strength.at(k), metric, out, slots, lo, hi, push
+                parent, problem.strength.at(k), metric, out, slots, lo, hi, k > 1
             )
 
         def push(lo, hi):
@@ -60,7 +57,7 @@ class BoundTreeLinf(ProximalPenalty):
         def down(k, lo, hi):
             _prox.tree_linf_down(parent, out, slots, lo, hi)
 
-        problem.upward(up, push)
+        problem.upward(up, push=push)
         problem.downward(down)
         return out
 

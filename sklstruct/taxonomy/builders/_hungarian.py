@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from operator import itemgetter
 from typing import ClassVar
 
 import numpy as np
@@ -128,13 +129,9 @@ def pairs_of_assignment(to: NDArray, cost: NDArray) -> list[tuple[int, int]]:
         if v == start and len(trail) > 2:  # a cycle may use its closing edge as well
             value, inner = _match_path(trail[1:-1], cost)
             ends = (trail[-1], trail[0])
-            match = min(match, (value + cost[ends], [*inner, ends]), key=_value)
+            match = min(match, (value + cost[ends], [*inner, ends]), key=itemgetter(0))
         pairs += match[1]
     return [(min(p, q), max(p, q)) for p, q in pairs]
-
-
-def _value(match):
-    return match[0]
 
 
 def _match_path(path, cost):
