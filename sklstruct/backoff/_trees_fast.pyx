@@ -14,7 +14,6 @@ O(pairs of the first nodes looked at) mostly.
 """
 
 cimport cython
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
@@ -61,12 +60,6 @@ cdef class Path:
         is made of the tokens.
     """
 
-    def __cinit__(self):
-        self.table = NULL
-
-    def __dealloc__(self):
-        PyMem_Free(self.table)
-
     def __init__(self, int n_steps, int n_symbols, tables=None, position=None,
                  missing=None, windows=None):
         cdef const int[::1] table
@@ -82,7 +75,6 @@ cdef class Path:
             reach = np.maximum.accumulate(position[:n_steps])
         within = np.searchsorted(reach, np.arange(reach.max(initial=0) + 1), "right")
         self.within = within.astype(np.int32)
-        self.keep = tables
         self.position, self.missing, self.windows = position, missing, windows
         # Then step k reads token k, after all before it.
         self.plain = tables is None and position is None and missing is None
@@ -92,9 +84,9 @@ cdef class Path:
         for one in {id(t): t for t in tables}.values():
             if one.size and not -1 <= one.min() <= one.max() < n_symbols:
                 raise ValueError("tables of a path hold symbols of another tree")
-        self.table = <const int**> PyMem_Malloc(max(n_steps, 1) * sizeof(int*))
-        if self.table == NULL:
-            raise MemoryError
+        cdef int64_t[::1] places = np.zeros(max(n_steps, 1), dtype=np.int64)
+        self.keep = [*tables, places]
+        self.table = <const int**> &places[0]
         for k in range(n_steps):
             table = tables[k]
             self.table[k] = address(table)

@@ -36,11 +36,6 @@ def vocabulary_rules(lm: Any) -> VocabularyRules:
     )  # fmt: skip
 
 
-def sentence_weights(sample_weight: Any, n_sentences: int) -> NDArray:
-    """The weights of sentences, checked."""
-    return check_weights(sample_weight, np.empty(n_sentences))
-
-
 def number(X: Iterable, analyzer: str, name: str = "X") -> NumberedText:
     """Sentences as numbers; a warning if another rule would split them elsewhere."""
     text = number_sentences(X, name, analyzer)
@@ -101,7 +96,7 @@ def encode(
         where = f" in {X!r}" if isinstance(X, TextFile) else ""
         raise ValueError(f"X is empty: give at least one sentence{where}")
     if sample_weight is not None:
-        sample_weight = sentence_weights(sample_weight, text.n_sentences)
+        sample_weight = check_weights(sample_weight, np.empty(text.n_sentences))
         keep = sample_weight > 0
         if not keep.all():
             text, sample_weight = text.select(keep), sample_weight[keep]

@@ -121,21 +121,15 @@ def compare(
             "a and b count different tokens: one of them has end=None. Fit both with "
             "the same marks"
         )
-    either = first.unknown | second.unknown
-    counted = np.ones(either.size, dtype=bool)
-    if not include_unknown:
-        counted &= ~either
-    elif (first.unknown != second.unknown).any():
+    if include_unknown and (first.unknown != second.unknown).any():
         i = int(np.argmax(first.unknown != second.unknown))
         raise ValueError(
             f"X: the word {_words(text, first)[i]!r} is unknown to one model and known "
             "to the other, so that their perplexities cannot be compared. Fit both "
             "with one vocabulary, or set include_unknown=False"
         )
-    else:
-        counted &= ~(np.isnan(first.log_prob) | np.isnan(second.log_prob))
-    if not include_end:
-        counted &= ~first.is_end
+    wanted = include_end, include_unknown
+    counted = first.counted(*wanted) & second.counted(*wanted)
     both = np.column_stack([first.log_prob, second.log_prob])[counted]
     if not np.isfinite(both).all():
         raise ValueError(
@@ -288,16 +282,12 @@ def heaviest(model: Any, k: int, depth: int | None) -> list[tuple]:
         first, last = int(pairs.ptr[level.start]), int(pairs.ptr[level.stop])
     order = np.argsort(-size[first:last], kind="stable")[:k] + first
     order = order[size[order] > 0]
-    names, node_of = _names_of(model, found), pairs.nodes()
+    names, contexts = _names_of(model, found), tree.contexts(pairs.nodes()[order])
     out = []
-    for pair in order.tolist():
-        node, context = int(node_of[pair]), []
-        while node:
-            context.append(int(tree.symbol[node]))
-            node = int(tree.parent[node])
+    for pair, context in zip(order.tolist(), contexts):
         # The first symbol below the root is step 1 of the path.
         steps = range(len(context), 0, -1)
-        named = tuple(names(s, step) for s, step in zip(context, steps))
+        named = tuple(names(s, step) for s, step in zip(context.tolist(), steps))
         word = model.vocabulary_[pairs.target[pair]]
         out.append((named, word, float(fitted.coef_[pair])))
     return out

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils import Bunch
 
 from .._checks import check_total
+from .._compat import check_weights
 from .._likelihood import innermost, sums_by_group, weighted_sum
 from ..backoff import BackoffModel
-from ._encode import sentence_weights
 from ._positions import score_positions
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class ScoringMixin:
         scored = score_positions(self, X)
         weight = scored.known.astype(np.float64)
         if sample_weight is not None:
-            sample_weight = sentence_weights(sample_weight, scored.length.size)
+            sample_weight = check_weights(sample_weight, scored.length)
             weight *= np.repeat(sample_weight, scored.length)
             check_total(weight)
         return _mean(scored.log_prob, weight)

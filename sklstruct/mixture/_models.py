@@ -147,20 +147,12 @@ def without_tables(model: Distribution) -> Distribution:
 def paths(tree: Forest) -> tuple[NDArray, NDArray]:
     """(depth, n_classes) nodes and children along the path to each class, -1 after its
     end."""
-    node = tree.terminal[0].astype(np.int64)
-    nodes, children = [], []
-    while (node > 0).any():
-        parent = np.where(node > 0, tree.parent[np.maximum(node, 0)], -1)
-        nodes.append(parent)
-        children.append(np.where(parent >= 0, node - tree.first_child[parent], -1))
-        node = parent
-    depth = len(nodes)
-    # The loop went from the ends of the paths up; row 0 is to hold their first steps.
-    node_of = np.full((depth, tree.terminal.shape[1]), -1, dtype=np.int32)
-    child_of = node_of.copy()
-    length = np.array([n >= 0 for n in nodes]).sum(axis=0)
-    for j, (n, c) in enumerate(zip(nodes, children)):
-        here = np.flatnonzero(n >= 0)
-        step = length[here] - 1 - j
-        node_of[step, here], child_of[step, here] = n[here], c[here]
-    return node_of, child_of
+    ups = [tree.terminal[0].astype(np.int64)]  # 0: the path is at its end
+    while (ups[-1] > 0).any():
+        ups.append(np.where(ups[-1] > 0, tree.parent[ups[-1]], 0))
+    node = np.array(ups[:-1]).reshape(-1, ups[0].size)[::-1]
+    # Row 0 is to hold the first step of every path, also of the shorter ones.
+    node = np.take_along_axis(node, np.argsort(node <= 0, axis=0, kind="stable"), 0)
+    node_of = np.where(node > 0, tree.parent[node], -1).astype(np.int32)
+    child_of = np.where(node > 0, node - tree.first_child[node_of], -1)
+    return node_of, child_of.astype(np.int32)

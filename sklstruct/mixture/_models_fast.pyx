@@ -5,7 +5,6 @@ the numbers. The weights of a mixture cost O(models * trees of contexts) per con
 """
 
 cimport cython
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport INFINITY, exp, floor, log, sqrt
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
@@ -136,33 +135,24 @@ cdef class Composed(Model):
     """
 
     cdef list keep
+    cdef int64_t[:, ::1] places  # the memory of the next two
     cdef void **part
     cdef int64_t *offset
     cdef int n
     # Whether `targets_in_order` asks the parts for all contexts one after the other.
     cdef readonly bint by_part
 
-    def __cinit__(self):
-        self.part = NULL
-        self.offset = NULL
-
-    def __dealloc__(self):
-        PyMem_Free(self.part)
-        PyMem_Free(self.offset)
-
     def compose(self, models, Py_ssize_t own):
         cdef int k
         self.keep = list(models)
         self.n = len(models)
         self.arrays = arrays_of(models)
-        self.part = <void **> PyMem_Malloc(self.n * sizeof(void *))
-        self.offset = <int64_t *> PyMem_Malloc(self.n * sizeof(int64_t))
-        if self.part == NULL or self.offset == NULL:
-            raise MemoryError
+        self.places = np.zeros((2, self.n), dtype=np.int64)
+        self.part, self.offset = <void **> &self.places[0, 0], &self.places[1, 0]
         self.room, self.by_proba, self.sorted_is_faster = padded(own), True, True
         for k in range(self.n):
             model = self.keep[k]
-            self.part[k], self.offset[k] = NULL, self.room
+            self.offset[k] = self.room
             if model is not None:
                 self.part[k] = <void *> model
                 self.room += padded((<Model?> model).room)

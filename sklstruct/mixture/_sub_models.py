@@ -74,9 +74,9 @@ class SubModel(ABC):
     validation_fraction = 0.0
     refit = False
 
-    @abstractmethod
     def learn(self, reading: TransformCache) -> Any:
-        """Fit the readers; returns the contexts of X."""
+        """Fit the readers, if there are any; returns the contexts of X."""
+        return self.read(reading)
 
     @abstractmethod
     def read(self, reading: TransformCache) -> Any:
@@ -278,9 +278,6 @@ class FrozenSubModel(SubModel):
                 f"{other!r}, which is neither among the targets nor in classes; give "
                 "all classes by the parameter classes"
             )
-
-    def learn(self, reading: TransformCache) -> Any:
-        return self.read(reading)
 
     def read(self, reading: TransformCache) -> Any:
         X = reading.text if self.reads_history else reading.X

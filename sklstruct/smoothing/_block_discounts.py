@@ -102,17 +102,6 @@ def block_shares(
     return count, backoff_mass
 
 
-class _Local(NamedTuple):
-    """The pairs of one depth in each section, without that section."""
-
-    place: np.ndarray  # of each sample that comes here, among the pairs
-    used: np.ndarray  # counts that are discounted
-    columns: tuple[np.ndarray, ...]  # its discount
-    node: np.ndarray  # among the (section, context) of the rows below
-    total: np.ndarray
-    backoff_mass: np.ndarray  # (n, 1 + 16): the fixed sum and those of the discounts
-
-
 def left_out(
     pairs: Pairs,
     count: np.ndarray,
@@ -143,7 +132,7 @@ def left_out(
             pairs, count, adjusted, blocks, k,
             section[come], block[come], at[come], weight[come], ends, lost,
         )  # fmt: skip
-        levels.append(_level(local, come, slot.size))
+        levels.append(_level(come, slot.size, *local))
         up = pairs.parent[at[come]]
         at[come] = up
     levels.reverse()
@@ -162,7 +151,7 @@ def left_out(
 
 
 def _without(pairs, count, used, blocks, k, section, block, slot, weight, ends, lost):
-    """(_Local, predecessors lost by (section, parent pair)) of the depth k."""
+    """(what `_level` takes, predecessors lost by (section, parent pair)) of depth k."""
     key, place = np.unique(section * pairs.n_pairs + slot, return_inverse=True)
     pair = key % pairs.n_pairs
     before = count[pair]
@@ -190,7 +179,7 @@ def _without(pairs, count, used, blocks, k, section, block, slot, weight, ends, 
     after = _columns(new, spread[1])
     here = count if used is None else used
     contexts = _contexts(pairs, here, blocks.spread, k, key, old - new, before, after)
-    return _Local(place, new, after, *contexts), above
+    return (place, new, after, *contexts), above
 
 
 def _contexts(pairs, used, spread, k, key, less, before, after):
@@ -225,15 +214,22 @@ def _contexts(pairs, used, spread, k, key, less, before, after):
     return node, total, backoff_mass
 
 
-def _level(local, come, n_samples):
-    """The level of all samples; those that do not come here pass through."""
-    place = local.place
-    node = local.node[place]
-    total = local.total[node]
+def _level(come, n_samples, place, used, columns, node, total, backoff_mass):
+    """The level of all samples; those that do not come here pass through.
+
+    Of the pairs of one depth in each section, without that section:
+
+    place: of each sample that comes here, among the pairs.
+    used, columns: the counts that are discounted, and their discounts.
+    node: of each pair, among the (section, context) of the rows below.
+    backoff_mass: (n, 1 + 16) the fixed sum and those of the discounts.
+    """
+    node = node[place]
+    total = total[node]
     # A context that only its section has is unknown without it.
     known = total > 1e-9
     total = np.where(known, total, 1.0)
-    fixed, w, row = (column[place] for column in local.columns)
+    fixed, w, row = (column[place] for column in columns)
     n_discounts = N_BLOCKS * N_COUNTS
     level = DiscountedLevel(
         np.empty(0, dtype=np.int64),
@@ -244,11 +240,10 @@ def _level(local, come, n_samples):
         np.zeros((n_samples, n_discounts)),
     )
     here, total = come[known], total[known]
-    level.discounted[here] = (local.used[place] - fixed)[known] / total
-    for j in range(N_COUNTS):
-        column = row[known] * N_COUNTS + j
-        level.discounted_slope[here, column] = -w[known, j] / total
-    backoff_mass = local.backoff_mass[node[known]] / total[:, None]
+    level.discounted[here] = (used[place] - fixed)[known] / total
+    column = row[known, None] * N_COUNTS + np.arange(N_COUNTS)
+    level.discounted_slope[here[:, None], column] = -w[known] / total[:, None]
+    backoff_mass = backoff_mass[node[known]] / total[:, None]
     level.backoff_mass[here] = backoff_mass[:, 0]
     level.mass_slope[here] = backoff_mass[:, 1:]
     return level

@@ -59,7 +59,7 @@ class Mixtures(NamedTuple):
         passed = np.zeros((n_levels, n_buckets))
         weight = weight.copy()
         needed = share > 0  # false for NaN
-        position = np.zeros(pairs.n_pairs, dtype=np.int64)
+        position = np.arange(pairs.n_pairs)  # of the pairs above `first`, too
         kept = [np.empty(0, dtype=np.int64)] * n_levels
         for k in range(n_levels - 1, first - 1, -1):
             here = pairs.level(k)
@@ -82,12 +82,7 @@ class Mixtures(NamedTuple):
         levels = []
         for k in range(first, n_levels):
             stay = kept[k]
-            if k == 0:
-                parent = np.arange(stay.size)
-            elif k == first:
-                parent = pairs.parent[stay].astype(np.int64)
-            else:
-                parent = position[pairs.parent[stay]]
+            parent = position[pairs.parent[stay] if k else stay]
             # NaN if a single sample was taken out of the root, which is then empty.
             part = np.nan_to_num(share[stay])
             levels.append(

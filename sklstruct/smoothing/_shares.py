@@ -90,16 +90,19 @@ def hand_down(
     first: the first level with shares, 0 or 1.
     interpolate: False: back off; see `_smoothing_fast`.
     """
+    top, unseen = discounted[: pairs.n_classes], root == 0.0
     if first:
-        discounted[: pairs.n_classes] = base
+        top[:] = base
+    elif interpolate or not unseen.any():
+        top += backoff_mass[0] * base
+    else:
+        top[unseen] = backoff_mass[0] / base[unseen].sum() * base[unseen]
     if interpolate:
-        _fast.interpolate(
-            pairs.ptr, pairs.parent, first, base, backoff_mass, discounted
-        )
+        _fast.interpolate(pairs.ptr, pairs.parent, backoff_mass, discounted)
     else:
         _fast.back_off(
-            pairs.tree.parent, pairs.ptr, pairs.target, pairs.parent, first, base,
-            root, np.zeros(pairs.tree.n_nodes), backoff_mass, discounted,
+            pairs.tree.parent, pairs.ptr, pairs.target, pairs.parent,
+            np.zeros(pairs.tree.n_nodes), backoff_mass, discounted,
         )  # fmt: skip
     return logarithms(discounted, backoff_mass)
 

@@ -44,35 +44,28 @@ def discount(const int32_t[::1] ptr, Py_ssize_t first, Py_ssize_t last,
 
 
 def interpolate(const int32_t[::1] ptr, const int32_t[::1] pair_parent,
-                Py_ssize_t first, const double[::1] base,
                 const double[::1] backoff_mass, double[::1] prob):
-    """prob(n, y) += backoff_mass(n) prob(parent(n), y), from the node `first` on.
+    """prob(n, y) += backoff_mass(n) prob(parent(n), y), from the first level on.
 
-    On entry prob is the discounted probability of each class of a context. `base` is
-    above the root; nodes before `first` are taken as they are.
+    On entry prob is the probability of each class at the root, and the discounted
+    probability of each class of the other contexts.
     """
     cdef Py_ssize_t n, p
     with nogil:
-        if first == 0:
-            for p in range(ptr[1]):
-                prob[p] += backoff_mass[0] * base[p]
-        for n in range(max(first, 1), ptr.shape[0] - 1):
+        for n in range(1, ptr.shape[0] - 1):
             for p in range(ptr[n], ptr[n + 1]):
                 prob[p] += backoff_mass[n] * prob[pair_parent[p]]
 
 
 def back_off(const int32_t[::1] parent, const int32_t[::1] ptr,
              const int32_t[::1] target, const int32_t[::1] pair_parent,
-             Py_ssize_t first, const double[::1] base, const double[::1] count,
              double[::1] unseen, double[::1] backoff_mass, double[::1] prob):
     """P(y | n) = discounted for seen y, b(n) P(y | parent) for the others.
 
-    On entry prob is the discounted probability of each class of a context, and
-    backoff_mass(n) the mass that n holds back; on return backoff_mass is b(n), the mass
-    over R(n), the parent's mass on the classes without a pair at n. A node that has
-    seen every class cannot back off and interpolates. At the root a class is seen if
-    its count is not 0; no other counts are read. Nodes before `first` are taken as they
-    are.
+    On entry prob is as for `interpolate`, and backoff_mass(n) the mass that n holds
+    back; on return backoff_mass is b(n), the mass over R(n), the parent's mass on the
+    classes without a pair at n. A node that has seen every class cannot back off and
+    interpolates.
 
     unseen[n] (scratch; 0 at the root) is the mass of the classes that have no pair at
     n. R as 1 - sum of the parent's probabilities at the pairs of n loses digits where
@@ -80,23 +73,10 @@ def back_off(const int32_t[::1] parent, const int32_t[::1] ptr,
     parent's pairs that n lacks. These sums are over at most V pairs, of nodes which
     have seen nearly everything that is probable at their parent.
     """
-    cdef Py_ssize_t n, p, q, m, n_classes = base.shape[0]
-    cdef double rest, mass
+    cdef Py_ssize_t n, p, q, m, n_classes = ptr[1]
+    cdef double rest
     cdef bint full
     with nogil:
-        if first == 0:
-            rest = 0.0
-            full = True
-            for p in range(n_classes):
-                if count[p] == 0.0:
-                    full = False
-                    rest += base[p]
-            mass = backoff_mass[0] if full else backoff_mass[0] / rest
-            for p in range(n_classes):
-                if count[p] == 0.0:
-                    prob[p] = mass * base[p]
-                elif full:
-                    prob[p] += mass * base[p]
         unseen[0] = 0.0  # the root is dense: no class is without a pair
         for n in range(1, ptr.shape[0] - 1):
             rest = 0.0

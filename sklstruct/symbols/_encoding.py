@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import repeat
 from typing import Any
 
@@ -247,7 +248,6 @@ class SymbolIndex:
         self, symbols: np.ndarray | StringTable, number: np.ndarray | None = None
     ):
         self._code: dict | StringTable | None = None
-        self._order: np.ndarray | None = None
         self._table: np.ndarray | None = None
         self._number = number
         if isinstance(symbols, StringTable):
@@ -270,6 +270,12 @@ class SymbolIndex:
         if self._code is None:
             self._code = dict(zip(self.symbols.tolist(), range(self.symbols.size)))
         return self._code
+
+    @cached_property
+    def _in_order(self) -> tuple[np.ndarray, np.ndarray]:
+        """(the symbols in order, the position of each among `symbols`)."""
+        place = np.argsort(self.symbols, kind="stable").astype(np.int32)
+        return self.symbols[place], place
 
     def id(self, label: Any) -> int:
         """Id of one label, -1 if it is not a symbol."""
@@ -327,7 +333,11 @@ class SymbolIndex:
             # NumPy would compare numbers of two kinds as float64, which merges
             # neighbours above 2**53; Python compares them exactly.
             return self._from_code(flat, unknown)
-        ids = self._bisect(flat, symbols, unknown)
+        symbols, place = self._in_order
+        at = np.searchsorted(symbols, flat).astype(np.int32)
+        at[at == symbols.size] = 0
+        ids = place[at]
+        ids[symbols[at] != flat] = unknown
         if flat.dtype.kind == "f":
             ids[np.isnan(flat)] = -1
         return ids
@@ -343,19 +353,6 @@ class SymbolIndex:
             ids[inside] = self._table[_minus(flat[inside], self._low)]
         if unknown != -1:
             ids[ids == -1] = unknown
-        return ids
-
-    def _bisect(self, flat, symbols, unknown):
-        if self._order is None:
-            self._order = np.argsort(symbols, kind="stable").astype(np.int32)
-        order = self._order
-        in_order = bool((order == np.arange(order.size)).all())
-        symbols = symbols if in_order else symbols[order]
-        at = np.searchsorted(symbols, flat).astype(np.int32)
-        at[at == symbols.size] = 0
-        miss = symbols[at] != flat
-        ids = at if in_order else order[at]
-        ids[miss] = unknown
         return ids
 
 

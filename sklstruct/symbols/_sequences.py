@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from .._checks import INT32_MAX, as_floats, check_length
 from ._encoding import DATES, is_missing, plain, plain_items
+from ._text import plain_list
 
 
 def check_sequences(X: Any, name: str = "X", of: list | None = None) -> list:
@@ -92,17 +93,10 @@ def share_right(
 
 
 def items(sequence: Any) -> list:
-    """A sequence as a list of Python's values.
-
-    A scalar of Arrow does not equal a string or a number of Python.
-    """
-    if hasattr(sequence, "to_pylist"):
-        return sequence.to_pylist()
-    if hasattr(sequence, "as_py"):  # an entry of Arrow's lists
-        return sequence.as_py()
+    """A sequence as a new list of Python's values, of dates with their precision."""
     if isinstance(sequence, np.ndarray):
         return plain_items(sequence)
-    values = list(sequence)
+    values = list(plain_list(sequence))
     # A call of `plain` for each value would show in the seconds of a fit.
     kinds = [k for k in set(map(type, values)) if issubclass(k, np.generic)]
     if not kinds:

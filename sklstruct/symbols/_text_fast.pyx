@@ -92,7 +92,7 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
                  int32_t[::1] tokens, int64_t[::1] state):
     """Tokens of lines: -1 before each sentence, then the numbers of its words.
 
-    text : whole lines, each but the last ended by a line feed.
+    text : whole lines, each ended by a line feed.
     strict : refuse surrogates, and NUL bytes where they do not separate words.
     rule : UNICODE, KENLM or CHARACTERS. In CHARACTERS a carriage return before the end
         of the line belongs to the end.
@@ -123,8 +123,6 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
     cdef int32_t w
     cdef uint8_t c
     cdef Words words = words_of(slots, hashes, ends, arena, state[WORDS])
-    if text.shape[0] == 0:
-        return DONE
     base = &text[0]
     end = base + text.shape[0]
     p = base + state[POSITION]
@@ -151,7 +149,7 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
                     while p < end and p[0] != 10:
                         p += 1
                     continue
-                if c == 13 and (p + 1 == end or p[1] == 10):
+                if c == 13 and p[1] == 10:
                     p += 1
                     continue
                 if c == 0 and strict:
@@ -221,15 +219,6 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
                 begun = True
             tokens[n_tokens] = w
             n_tokens += 1
-        if result == DONE and end - base - line_start > max_line:
-            result = LONG_LINE
-        if result == DONE and base + line_start < end:
-            # The last line of the text has no line feed.
-            if not begun and keep_blank:
-                tokens[n_tokens] = -1
-                n_tokens += 1
-            begun = False
-            n_lines += 1
     state[POSITION] = p - base
     state[WORDS] = words.n
     state[TOKENS] = n_tokens

@@ -213,24 +213,20 @@ class TextFile:
         for path in self.paths:
             n_lines = 0
             for block in self._blocks(path):
-                lines = block.split(b"\n")
-                if not lines[-1]:
-                    lines.pop()
-                for line in lines:
+                for raw in block.split(b"\n")[:-1]:
                     n_lines += 1
-                    self._check_line(path, n_lines, line, analyzer)
-                    line = line.decode("utf-8").removesuffix("\r")
+                    line = self._read_line(path, n_lines, raw, analyzer)
                     by = "kenlm" if analyzer == "kenlm" else "word"
                     if not (self.skip_blank_lines and not split_string(line, by)):
                         yield path, n_lines, line
 
-    def _check_line(self, path, number, line, analyzer):
+    def _read_line(self, path, number, line, analyzer):
         if len(line) > self.max_line_bytes:
             self._raise(_fast.LONG_LINE, path, number, line)
         if b"\0" in line and analyzer != "kenlm":
             self._raise(_fast.NUL, path, number, line)
         try:
-            line.decode("utf-8")
+            return line.decode("utf-8").removesuffix("\r")
         except UnicodeDecodeError as exc:
             self._raise(_fast.BAD_UTF8, path, number, line[exc.start :])
 
@@ -249,7 +245,7 @@ class TextFile:
                 f"{where}: a NUL byte; this is a binary file, an archive to unpack "
                 "first, or UTF-16, and not text in UTF-8"
             )
-        first = bytes(rest[:4])
+        first = bytes(rest[:4]).removesuffix(b"\n")
         was = "utf-16" if first[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin1"
         raise ValueError(
             f"{where}: invalid UTF-8, {first.hex(' ')}; convert the file, for example "
@@ -257,7 +253,7 @@ class TextFile:
         )
 
     def _blocks(self, path):
-        """Blocks of whole lines of one file."""
+        """Blocks of whole lines of one file; each line ends with a line feed."""
         state = self._state_of(path)
         with self._open(path) as file:
             rest, first = [], self._part is None or self._part[0] == 0
@@ -284,7 +280,7 @@ class TextFile:
                 if n_rest > self.max_line_bytes:
                     self._raise(_fast.LONG_LINE, path, n_lines + 1, b"")
             if n_rest:
-                yield b"".join(rest)
+                yield b"".join([*rest, b"\n"])
         if self._state_of(path) != state:
             raise RuntimeError(
                 f"{path} changed while it was read; read it again when nothing writes "

@@ -16,13 +16,13 @@ of fastText.
 from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
 from libc.math cimport exp, expf, log, sqrtf
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcpy, memset
 
 from .._watch cimport OPS_BETWEEN_SIGNAL_CHECKS, over, propagate
 from ._fasttext_lines cimport (
-    ROWS, find, hash_of, ints_t, matrix_t, mean, model_t, read_line, rows_of, scored_t,
-    work_t,
+    ROWS, find, hash_of, ints_t, matrix_t, mean, model_t, push, read_line, rows_of,
+    scored_t, work_t,
 )
 
 import numpy as np
@@ -87,6 +87,10 @@ cdef void close_work(work_t* w) noexcept nogil:
     free(w.labels.at)
     free(w.hashes.at)
     free(w.spans.at)
+    free(w.found.at)
+    free(w.log_probs.at)
+    free(w.texts)
+    free(w.sizes)
     free(w.word)
     free(w.hidden)
     free(w.score)
@@ -472,69 +476,49 @@ cdef class FastTextTables:
     ):
         """(labels, probabilities, end of each text in them) of texts."""
         cdef work_t w
-        cdef int64_t i, j, n = len(texts), room = 0, n_out = 0
+        cdef int64_t i, j, n = len(texts)
         cdef int result = DONE
         cdef Py_ssize_t size
         cdef list keep = []
-        cdef const uint8_t** data = <const uint8_t**>malloc((n + 1) * sizeof(void*))
-        cdef int64_t* length = <int64_t*>malloc((n + 1) * sizeof(int64_t))
-        cdef scored_t* out = NULL
-        cdef scored_t* grown
         ends = np.empty(n, dtype=np.int64)
         cdef int64_t[::1] end = ends
-        cdef int32_t[::1] numbers
         cdef float[::1] shares
+        open_work(&self.t, &w, k)
         try:
-            open_work(&self.t, &w, k)
-        except MemoryError:
-            free(data)
-            free(length)
-            raise
-        try:
-            if data == NULL or length == NULL:
+            w.texts = <const uint8_t**>malloc((n + 1) * sizeof(void*))
+            w.sizes = <int64_t*>malloc((n + 1) * sizeof(int64_t))
+            if w.texts == NULL or w.sizes == NULL:
                 raise MemoryError()
             for i in range(n):
                 try:
-                    data[i] = bytes_of(texts[i], &size, keep)
+                    w.texts[i] = bytes_of(texts[i], &size, keep)
                 except TypeError as exc:
                     raise TypeError(f"text[{i}] {exc}") from None
-                length[i] = size
-                if one_line and memchr(data[i], 10, size) != NULL:
+                w.sizes[i] = size
+                if one_line and memchr(w.texts[i], 10, size) != NULL:
                     raise line_feed(f"text[{i}]")
             with nogil:
                 for i in range(n):
-                    read_line(&self.t, &w, data[i], length[i], 0, one_line)
+                    read_line(&self.t, &w, w.texts[i], w.sizes[i], 0, one_line)
                     if over(&w.watch, self.t.inputs.n * (w.rows.n + self.t.n_labels)):
                         break
                     result = NO_MEMORY if w.no_memory else find_best(
                         &self.t, &w, k, threshold
                     )
-                    if result == DONE and n_out + w.n_heap > room:
-                        room = 2 * room + w.n_heap + n
-                        grown = <scored_t*>realloc(out, room * sizeof(scored_t))
-                        if grown == NULL:
-                            result = NO_MEMORY
-                        else:
-                            out = grown
                     if result != DONE:
                         break
                     for j in range(w.n_heap):
-                        out[n_out] = w.heap[j]
-                        out[n_out].log_prob = expf(w.heap[j].log_prob)
-                        n_out += 1
-                    end[i] = n_out
+                        push(&w.found, w.heap[j].label, &w)
+                        push(&w.log_probs, (<int32_t*>&w.heap[j].log_prob)[0], &w)
+                    end[i] = w.found.n
             outcome(&w, result)
-            labels = np.empty(n_out, dtype=np.int32)
-            probabilities = np.empty(n_out, dtype=np.float32)
-            numbers, shares = labels, probabilities
-            for i in range(n_out):
-                numbers[i], shares[i] = out[i].label, out[i].log_prob
-            return labels, probabilities, ends
+            probabilities = np.empty(w.found.n, dtype=np.float32)
+            shares = probabilities
+            for i in range(w.found.n):
+                shares[i] = expf((<float*>w.log_probs.at)[i])
+            return array_of(&w.found), probabilities, ends
         finally:
             close_work(&w)
-            free(data)
-            free(length)
-            free(out)
 
     def test(
         self, const uint8_t[::1] text, int64_t k, float threshold, int64_t[::1] gold,

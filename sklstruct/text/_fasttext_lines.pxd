@@ -62,6 +62,9 @@ cdef struct scored_t:
 
 cdef struct work_t:
     ints_t rows, labels, hashes, spans
+    ints_t found, log_probs  # of all texts: best labels, and the bits of float32
+    const uint8_t** texts
+    int64_t* sizes
     uint8_t* word  # "<word>"
     int64_t word_room
     float* hidden

@@ -137,9 +137,6 @@ class AdditiveLM(BackoffClassifier):
 
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
         pairs, count = with_parent_pairs(*counted.expanded())
-        return Fitted(pairs, *self._fit_tree(pairs, count))
-
-    def _fit_tree(self, pairs, count):
         n_classes = pairs.n_classes
         mass = self.delta * n_classes
         base = base_distribution(self.base, count[:n_classes], self.classes_)
@@ -155,7 +152,7 @@ class AdditiveLM(BackoffClassifier):
         log_total = np.log(total)
         log_backoff = np.zeros(pairs.tree.n_nodes)
         log_backoff[1:] = log_total[pairs.tree.parent[1:]] - log_total[1:]
-        return np.log(proba, out=proba), log_backoff
+        return Fitted(pairs, np.log(proba, out=proba), log_backoff)
 
     def log_prior(self) -> float:
         r"""Logarithm of the prior density at the fitted model, up to a constant.
