@@ -322,6 +322,44 @@ def test_columns_of_unequal_length_share_a_group(n_classes, n_rows, monkeypatch)
             assert np.linalg.norm(G[:, group == g]) <= 2 * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("form", ["one-hot", "scaled", "centred"])
+@pytest.mark.parametrize("several", [False, True])
+def test_one_hot_groups_against_the_intercepts(form, several, monkeypatch):
+    """Scores do not tell a constant of a group from the intercepts: descent creeps."""
+    rng = np.random.default_rng(0)
+    sizes = (2, 3, 10, 30)
+    group = np.repeat(np.arange(4), sizes)
+    X = np.hstack([np.eye(k)[rng.integers(0, k, 800)] for k in sizes])
+    Z = X @ rng.normal(size=(45, 3)) + rng.gumbel(size=(800, 3))
+    y = (Z > 0.5).astype(int) if several else Z.argmax(axis=1)
+    if form != "one-hot":
+        X /= X.std(axis=0)
+    if form == "centred":
+        X -= X.mean(axis=0)
+    X = sp.csr_matrix(X)
+    moves, shift = [], _newton_cd.Blocks._shift
+
+    def checked(model, blocks, V, c):
+        assert blocks.tolist() == list(range(len(model.starts) - 1))
+        scores, value = X[:, model.columns] @ model.u + model.db, model.value()
+        shift(model, blocks, V, c)
+        other = X[:, model.columns] @ model.u + model.db
+        np.testing.assert_allclose(other, scores, atol=1e-9)
+        assert model.value() <= value + 1e-9 * abs(value)
+        moves.append(value - model.value())
+
+    model = StructuredLogisticRegression(GroupLasso(group), C=1000, tol=1e-7)
+    with monkeypatch.context() as watched:
+        watched.setattr(_newton_cd.Blocks, "_shift", checked)
+        model.fit(X, y)
+    assert max(moves) > 0 and len(moves) < 400
+    with monkeypatch.context() as crept, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        crept.setattr(_newton_cd.Blocks, "_shift", lambda *_: None)
+        slow = clone(model).fit(X, y)
+    assert model.objective_[-1] <= slow.objective_[-1] * (1 + 1e-7)
+
+
 @pytest.mark.parametrize("largest", [64, 1])
 @pytest.mark.parametrize(
     ("coupled", "K", "n"), [(True, 2, 30), (True, 4, 30), (False, 3, 30), (True, 2, 2)]
