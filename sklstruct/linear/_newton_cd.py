@@ -16,6 +16,9 @@ The best common shift of the classes of a feature
     It does not change the multinomial loss, so the model is flat along it and
     coordinate descent creeps; the shift of least penalty is a formula. (The
     scores of a sample then differ by one number, which changes no probability.)
+One-hot groups against the intercepts
+    One number more in all columns of such a group, and less in the intercept, changes
+    no score: descent on blocks creeps along it, and the best number is a formula.
 Intercepts as one block
     They are in every sample and their Hessian has a null direction, the common shift
     of all lanes. One K x K solve replaces many sweeps.
@@ -450,9 +453,9 @@ def block_curvatures(
     X = problem.part(columns)
     out = X.power(2).T @ T.T
     for lo, hi in itertools.pairwise(starts):
-        if hi - lo == 1:
-            continue
         A = X[:, lo:hi]
+        if np.bincount(A.indices).max(initial=0) <= 1:
+            continue  # no two columns have a sample in common
         at, value = np.repeat(np.arange(hi - lo), np.diff(A.indptr)), A.data
         if min(A.shape) > _LARGEST_BLOCK:
             for t, h in zip(T, out[lo:hi].T):
