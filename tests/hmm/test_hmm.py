@@ -820,14 +820,14 @@ def test_what_a_channel_gets_wrong(answer, message):
 def test_what_an_emission_gets_wrong(answer, message):
     class Own(CategoricalEmission):
         def candidates(self, X):
-            other = np.arange(2), [0, 0]
+            other = np.arange(2, dtype=np.int32), np.zeros(2)
             return [[answer if o == "b" else other for o in x] for x in X]
 
     tagger = HighOrderHMM(2, emission=Own()).fit([["a", "b"]], [["A", "B"]])
     assert len(tagger.predict([["a", "a"]])[0]) == 2
     if answer is not None:  # None is the row of a missing observation
         with pytest.raises(ValueError, match=f"emission: candidates of 'b': {message}"):
-            tagger.predict([["a", "a"], ["a", "b"]])
+            tagger.predict([["a", "a"], ["b", "a"]])
 
 
 def test_candidates_in_any_order():
