@@ -23,7 +23,7 @@ from libc.math cimport floor
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
 from libc.string cimport memset
 
-from ._find_fast cimport find_child, find_first
+from .._sorted cimport find_child, find_first
 
 
 def history_lengths(const int32_t[::1] flat, const int64_t[::1] offset,
