@@ -16,6 +16,7 @@ from .._checks import (
 )
 from . import _tree_fast as _fast
 from ._find_fast import find_pairs, parent_pairs
+from ._tokens_fast import sort_symbols
 from ._tree import ContextTree, check_size, pointers
 
 
@@ -142,7 +143,8 @@ class Pairs:
         target = np.ascontiguousarray(target, dtype=np.int32)
         weight = np.ascontiguousarray(weight, dtype=np.float64)
         by_target = np.empty(n, dtype=np.int32)
-        _fast.sort_targets(target, np.empty(n_classes, dtype=np.int32), by_target)
+        bucket = pointers(np.bincount(target, minlength=n_classes))
+        sort_symbols(target, bucket, by_target)
         pair = np.full(n, -1, dtype=np.int32)
         order = np.empty(n, dtype=np.int32)
         targets, counts, parents, per_node = [], [], [], []

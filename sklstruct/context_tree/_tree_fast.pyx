@@ -444,20 +444,6 @@ def find_collapsed(const int32_t[::1] flat, const int64_t[::1] offset,
             matched[i] = j
 
 
-def sort_targets(const int32_t[::1] target, int32_t[::1] bucket,
-                 int32_t[::1] order):
-    """Stable counting sort of the samples by target; bucket (V) is scratch."""
-    cdef Py_ssize_t i, n = target.shape[0]
-    with nogil:
-        memset(&bucket[0], 0, bucket.shape[0] * sizeof(int32_t))
-        for i in range(n):
-            bucket[target[i]] += 1
-        _add_before(&bucket[0], bucket.shape[0], 0)
-        for i in range(n):
-            order[bucket[target[i]]] = <int32_t> i
-            bucket[target[i]] += 1
-
-
 def level_pairs(int32_t first_node, const int32_t[::1] by_target,
                 const int32_t[::1] target, const double[::1] weight,
                 const int32_t[::1] parent, int32_t[::1] node,
