@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from .._parallel import row_blocks, runs
 from ._gibbs_fast import gibbs
 from ._graph import FactorGraph
 from ._inference_fast import Potentials, max_product, sum_product
-from ._pack import Block, Packed
+from ._pack import Block
 from ._paths import InstanceTree
 from ._samplerank_fast import Graphs, potentials
 
@@ -270,37 +269,3 @@ def refuse_loops(graphs: Sequence[FactorGraph], who: str, remedy: str) -> None:
                 f"{who} needs chains or trees, but the edges of X[{i}]{name} form a "
                 f"loop; {remedy}"
             )
-
-
-def best_states(infer: BlockInference, method: str, seed: int) -> np.ndarray:
-    """States of a block by one of the methods of `SampleRankClassifier`."""
-    block = infer.block
-    if method == "icm":
-        walk = Walk(infer, infer.start())
-        walk.icm()
-        return walk.state
-    # The same seed for each instance: its prediction does not depend on the others.
-    seeds = np.full(block.n_instances, seed, dtype=np.uint64)
-    if method == "anneal":
-        return infer.anneal(seeds)
-    state, loopy = infer.exact(), 1 - block.forest.is_forest
-    if loopy.any():
-        owner = np.repeat(loopy.astype(bool), np.diff(block.var_ptr))
-        state = np.where(owner, infer.anneal(seeds, loopy), state)
-    return state
-
-
-def over_blocks(
-    function: Callable[[BlockInference], Any],
-    packed: Packed,
-    coef: np.ndarray,
-    graphs: list[FactorGraph],
-    parallel: Callable[..., list],
-) -> list:
-    """function of each block of instances, in order."""
-    kernel = Graphs(packed)
-
-    def work(block: tuple[int, int]) -> Any:
-        return function(BlockInference(Block(packed, *block), kernel, coef, graphs))
-
-    return parallel(work, packed.blocks(BUDGET))
