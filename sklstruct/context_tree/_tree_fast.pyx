@@ -41,44 +41,6 @@ def history_lengths(const int32_t[::1] flat, const int64_t[::1] offset,
             length[i] = k
 
 
-def sort_contexts(const int32_t[::1] flat, const int64_t[::1] offset,
-                  const int32_t[::1] length, int32_t max_depth,
-                  int32_t[::1] bucket, int32_t[::1] order, int32_t[::1] work):
-    """Lexicographic order of the reversed contexts; shorter before longer.
-
-    bucket has n_symbols + 1 entries and is scratch, as is work (n).
-    """
-    cdef Py_ssize_t i, j, n = offset.shape[0], n_bucket = bucket.shape[0]
-    cdef int32_t k, s
-    cdef int32_t *source
-    cdef int32_t *target
-    cdef int32_t *swap
-    if n == 0:
-        return
-    source = &order[0]
-    target = &work[0]
-    with nogil:
-        for i in range(n):
-            order[i] = <int32_t> i
-        for k in range(max_depth, 0, -1):
-            memset(&bucket[0], 0, n_bucket * sizeof(int32_t))
-            for i in range(n):
-                s = flat[offset[i] - k] + 1 if length[i] >= k else 0
-                bucket[s] += 1
-            _add_before(&bucket[0], n_bucket, 0)
-            for j in range(n):
-                i = source[j]
-                s = flat[offset[i] - k] + 1 if length[i] >= k else 0
-                target[bucket[s]] = <int32_t> i
-                bucket[s] += 1
-            swap = source
-            source = target
-            target = swap
-        if max_depth % 2 == 1:
-            for i in range(n):
-                order[i] = work[i]
-
-
 def common_prefixes(const int32_t[::1] flat, const int64_t[::1] offset,
                     const int32_t[::1] length, const int32_t[::1] order,
                     int32_t[::1] lcp):
