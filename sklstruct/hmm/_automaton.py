@@ -53,7 +53,7 @@ class ContextAutomaton:
         :math:`\log \mathrm{mbow}`: the largest factor that a longer history can put
         in front of a probability that the context does not store.
 
-    start_node, start_symbol, end_class, unknown_class : int
+    start_node, start_symbol, end_class : int
         -1 if the model has no such mark (`start_node`: 0, the root).
 
     arcs : Arcs
@@ -72,11 +72,9 @@ class ContextAutomaton:
         self.arc_ptr = closed.pair_ptr
         self.arc_class = closed.target
         self.arc_log_prob = closed.log_prob * weight
-        self.classes = labels.classes
         self.symbol_of_class = labels.symbol_of_class
         self.start_symbol = labels.start_id
         self.end_class = labels.end_id
-        self.unknown_class = labels.unknown_id
         self.n_nodes, self.n_classes = tree.n_nodes, len(labels.classes)
         self.depth, self.max_depth = tree.levels(), tree.n_levels - 1
         arc_parent = shorter_pairs(model, closed)

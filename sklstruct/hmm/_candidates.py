@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,16 +73,17 @@ def check_candidates(
     return ids, factor
 
 
-def check_rows(source: str, X: Sequence, rows: Sequence, n: int) -> list:
+def candidate_rows(emission: Any, X: list, n: int) -> list:
     """`check_candidates` for each observation of each sequence; None stays.
 
     Rows of the right types are checked together: one at a time would take as long as
     decoding.
     """
+    rows = emission.candidates(X)
     for i, (sequence, some) in enumerate(zip(X, rows, strict=True)):
         if len(some) != len(sequence):
             raise ValueError(
-                f"{source}: candidates of {len(some)} observations for X[{i}], which "
+                f"emission: candidates of {len(some)} observations for X[{i}], which "
                 f"has {len(sequence)}"
             )
     found = [row for some in rows for row in some if row is not None]
@@ -97,7 +98,7 @@ def check_rows(source: str, X: Sequence, rows: Sequence, n: int) -> list:
             return list(rows)
     return [
         [
-            row if row is None else check_candidates(source, observation, row, n)
+            row if row is None else check_candidates("emission", observation, row, n)
             for observation, row in zip(sequence, some)
         ]
         for sequence, some in zip(X, rows)
