@@ -15,7 +15,8 @@ from .._checks import (
     check_sorted_groups,
 )
 from . import _tree_fast as _fast
-from ._find_fast import find_pairs, parent_pairs
+from ._find_fast import parent_pairs
+from ._links import find_pairs
 from ._tokens_fast import sort_symbols
 from ._tree import ContextTree, check_size, pointers
 
@@ -264,9 +265,7 @@ class Pairs:
         check_length("targets", targets, nodes.size, "one per node")
         check_ids("nodes", nodes, 0, self.tree.n_nodes, "node")
         check_ids("targets", targets, 0, self.n_classes, "class id")
-        out = np.empty(nodes.size, dtype=np.int32)
-        find_pairs(self.ptr, self.target, nodes, targets, out)
-        return out
+        return find_pairs(self.ptr, self.target, nodes, targets)
 
     def _beside(self, name, numbers):
         numbers = as_floats(name, numbers, 1)
