@@ -135,7 +135,7 @@ class BlockInference:
         steps = np.arange(_ANNEAL_SWEEPS) / (_ANNEAL_SWEEPS - 1)
         cooling = _WARM * (_COLD / _WARM) ** steps
         temperature = cooling[:, None] * self._scale()
-        parts = row_blocks(_ANNEAL_SWEEPS, self.sweeps_per_call())
+        parts = row_blocks(_ANNEAL_SWEEPS, walk.sweeps_per_call)
         for _ in range(_RESTARTS):
             walk.keep_best()
             walk.sweep((temperature[part] for part in parts), LARGEST_PAIR)
@@ -158,14 +158,6 @@ class BlockInference:
             width = np.where(np.isfinite(low), top - low, 0.0)
             spread += _means(width[block.table], block.edge_ptr)
         return spread
-
-    def sweeps_per_call(self) -> int:
-        """Sweeps that one kernel call makes."""
-        sizes = np.diff(self.block.cand_ptr)
-        edges = sizes[self.block.edge_u] + sizes[self.block.edge_v]
-        pairs = np.minimum(self.block.n_pairs, LARGEST_PAIR)
-        steps = 10 * (sizes.sum() + pairs.sum()) + edges.sum() + 1
-        return int(max(1, BUDGET // steps))
 
 
 class Walk:
@@ -196,6 +188,8 @@ class Walk:
         ends = sizes[block.edge_u] + sizes[block.edge_v]
         room = max(sizes.max(initial=1), (pairs + ends).max(initial=1))
         self.buffer = np.empty(int(room))
+        steps = 10 * (sizes.sum() + pairs.sum()) + ends.sum() + 1  # of a sweep
+        self.sweeps_per_call = int(max(1, BUDGET // steps))
 
     def sweep(
         self,
@@ -226,11 +220,10 @@ class Walk:
 
     def at(self, temperature: float, n_sweeps: int) -> None:
         """Sweeps at one temperature."""
-        step = self.infer.sweeps_per_call()
         self.sweep(
             (
                 np.full((b - a, self.score.size), temperature)
-                for a, b in runs(0, n_sweeps, step)
+                for a, b in runs(0, n_sweeps, self.sweeps_per_call)
             ),
             LARGEST_PAIR,
         )
