@@ -46,6 +46,7 @@ LAYERS = [
         "_heap",
         "_log_sum",
         "_prefetch",
+        "_sorted",
         "_watch",
         "_version",
         "_checkpoint",

@@ -2,7 +2,7 @@
 
 from libc.math cimport exp, INFINITY
 
-from ..context_tree._find_fast cimport find_pair
+from .._sorted cimport find_pair
 
 
 def row_sums(

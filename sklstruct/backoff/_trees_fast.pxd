@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from ..context_tree._find_fast cimport find_child
+from .._sorted cimport find_child
 from ._core_fast cimport Model, address
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from .._heap cimport in_order, offer
 from .._prefetch cimport prefetch
-from ..context_tree._find_fast cimport find_pair
+from .._sorted cimport find_pair
 from ._core_fast cimport BEST, BLOCK, Model, address, padded, room_for
 
 cdef enum:

@@ -10,6 +10,8 @@ O(depth reached * log(children)), no allocation. The classes of a node are sorte
 pair is one binary search.
 """
 
+from .._sorted cimport find_child, find_pair
+
 
 # Nodes of the last path that are kept.
 cdef enum:

@@ -15,7 +15,7 @@ taken in blocks, and what one step of a block reads is prefetched by the step be
 from libc.stdint cimport int64_t
 
 from .._prefetch cimport prefetch
-from ._find_fast cimport find_child, find_pair
+from .._sorted cimport find_child, find_pair
 
 
 cdef enum:

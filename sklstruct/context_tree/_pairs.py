@@ -15,7 +15,9 @@ from .._checks import (
     check_sorted_groups,
 )
 from . import _tree_fast as _fast
-from ._find_fast import find_pairs, parent_pairs
+from ._find_fast import parent_pairs
+from ._links import find_pairs
+from ._tokens_fast import sort_symbols
 from ._tree import ContextTree, check_size, pointers
 
 
@@ -142,7 +144,8 @@ class Pairs:
         target = np.ascontiguousarray(target, dtype=np.int32)
         weight = np.ascontiguousarray(weight, dtype=np.float64)
         by_target = np.empty(n, dtype=np.int32)
-        _fast.sort_targets(target, np.empty(n_classes, dtype=np.int32), by_target)
+        bucket = pointers(np.bincount(target, minlength=n_classes))
+        sort_symbols(target, bucket, by_target)
         pair = np.full(n, -1, dtype=np.int32)
         order = np.empty(n, dtype=np.int32)
         targets, counts, parents, per_node = [], [], [], []
@@ -262,9 +265,7 @@ class Pairs:
         check_length("targets", targets, nodes.size, "one per node")
         check_ids("nodes", nodes, 0, self.tree.n_nodes, "node")
         check_ids("targets", targets, 0, self.n_classes, "class id")
-        out = np.empty(nodes.size, dtype=np.int32)
-        find_pairs(self.ptr, self.target, nodes, targets, out)
-        return out
+        return find_pairs(self.ptr, self.target, nodes, targets)
 
     def _beside(self, name, numbers):
         numbers = as_floats(name, numbers, 1)

@@ -7,6 +7,7 @@ import numpy as np
 from . import _tree_fast as _fast
 from ._histories import Histories
 from ._pairs import Pairs, pairs_of_arrays
+from ._tokens_fast import sort_symbols
 from ._tree import ContextTree, check_samples, check_size, pointers, tree_of_arrays
 
 
@@ -30,7 +31,8 @@ def suffix_tree(histories: Histories, n_symbols: int) -> tuple[ContextTree, np.n
     )
     parent, depth, first = parent[:n_nodes], depth[:n_nodes], first[:n_nodes]
     level = np.empty(n_nodes, dtype=np.int32)
-    by_depth = np.argsort(depth, kind="stable").astype(np.int32)
+    by_depth = np.empty(n_nodes, dtype=np.int32)
+    sort_symbols(depth, pointers(np.bincount(depth)), by_depth)
     _fast.node_levels(parent, by_depth, level)
     canonical = np.lexsort((first, level))
     rank = np.empty(n_nodes, dtype=np.int32)
@@ -97,12 +99,11 @@ def sort_histories(
     flat, offset, length = histories
     n = offset.size
     check_samples(n)
-    order = np.empty(n, dtype=np.int32)
-    lcp = np.empty(n, dtype=np.int32)
-    scratch = np.empty(max(n, n_symbols + 1), dtype=np.int32)
-    bucket = np.empty(n_symbols + 1, dtype=np.int32)
-    depth = int(length.max(initial=0))
-    _fast.sort_contexts(flat, offset, length, depth, bucket, order, scratch)
+    order, place, lcp = (np.arange(n, dtype=np.int32) for _ in range(3))
+    for k in range(histories.depth, 0, -1):
+        symbol = histories.column(k).take(order) + 1
+        sort_symbols(symbol, pointers(np.bincount(symbol)), place)
+        order = order.take(place)
     _fast.common_prefixes(flat, offset, length, order, lcp)
     return order, lcp
 

@@ -43,7 +43,8 @@ def count_tokens(
     # A context is no longer than its sentence.
     widest = int(np.diff(separators, append=tokens.size).max()) - 1
     depth = max(0, min(max_depth, widest - 1))
-    symbol_ptr = pointers(np.bincount(tokens[tokens >= 0], minlength=n_symbols))
+    most = max(n_symbols, n_classes)
+    symbol_ptr = pointers(np.bincount(tokens[tokens >= 0], minlength=most))
     first, last = symbol_ptr[skip : skip + 2] if skip >= 0 else (0, 0)
     wrong = np.diff(symbol_ptr[n_classes:]) > 0
     if skip >= n_classes:
@@ -87,8 +88,12 @@ def count_tokens(
     counted = count if weight.size else count.view(np.int32)[pair_ptr[-1] :]
     target[:n_classes] = np.arange(n_classes, dtype=np.int32)
     above[:n_classes] = -1
-    counted[:n_classes] = 0
-    _fast.root_counts(tokens, weight, skip, counted)
+    counted[:n_classes] = np.diff(symbol_ptr[: n_classes + 1])
+    if weight.size:
+        of_symbol = np.bincount(tokens + 1, weight, most + 1)[1:]
+        counted[:n_classes] = of_symbol[:n_classes]
+    if 0 <= skip < n_classes:
+        counted[skip] = 0
     node = np.empty(order.size, dtype=np.int32)
     _fast.nodes_before(order, node_at, node)
     del node_at
@@ -145,7 +150,7 @@ def _sort(tokens, separators, first, longest):
     n = tokens.size - separators.size
     order, work = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
     bucket = first.copy()
-    _fast.first_round(tokens, bucket, order)
+    _fast.sort_symbols(tokens, bucket, order)
     for _ in range(1, longest):
         _fast.next_round(tokens, separators, first, bucket, order, work)
         order, work = work, order

@@ -34,7 +34,7 @@ ctypedef fused count_t:
     double
 
 
-def first_round(const int32_t[::1] tokens, int32_t[::1] bucket, int32_t[::1] order):
+def sort_symbols(const int32_t[::1] tokens, int32_t[::1] bucket, int32_t[::1] order):
     """Positions sorted by their symbol; bucket: the first place of each symbol."""
     cdef Py_ssize_t p
     cdef int32_t s
@@ -165,17 +165,6 @@ def fill_nodes(const int32_t[::1] tokens, const int32_t[::1] order,
                 symbol[x] = tokens[p - k + 1]
             low = m + 1
             node[p] = last[d]
-
-
-def root_counts(const int32_t[::1] tokens, const double[::1] weight, int32_t skip,
-                count_t[::1] count):
-    """Weight of each class; `weight` is empty if every position has the weight 1."""
-    cdef Py_ssize_t p
-    cdef bint weighted = weight.shape[0] > 0
-    with nogil:
-        for p in range(tokens.shape[0]):
-            if tokens[p] >= 0 and tokens[p] != skip:
-                count[tokens[p]] += <count_t> (weight[p] if weighted else 1.0)
 
 
 def nodes_before(const int32_t[::1] order, const int32_t[::1] node_at,

@@ -23,7 +23,7 @@ from libc.math cimport floor
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
 from libc.string cimport memset
 
-from ._find_fast cimport find_child, find_first
+from .._sorted cimport find_child, find_first
 
 
 def history_lengths(const int32_t[::1] flat, const int64_t[::1] offset,
@@ -39,44 +39,6 @@ def history_lengths(const int32_t[::1] flat, const int64_t[::1] offset,
             while k < max_depth and o - k - 1 >= 0 and flat[o - k - 1] >= 0:
                 k += 1
             length[i] = k
-
-
-def sort_contexts(const int32_t[::1] flat, const int64_t[::1] offset,
-                  const int32_t[::1] length, int32_t max_depth,
-                  int32_t[::1] bucket, int32_t[::1] order, int32_t[::1] work):
-    """Lexicographic order of the reversed contexts; shorter before longer.
-
-    bucket has n_symbols + 1 entries and is scratch, as is work (n).
-    """
-    cdef Py_ssize_t i, j, n = offset.shape[0], n_bucket = bucket.shape[0]
-    cdef int32_t k, s
-    cdef int32_t *source
-    cdef int32_t *target
-    cdef int32_t *swap
-    if n == 0:
-        return
-    source = &order[0]
-    target = &work[0]
-    with nogil:
-        for i in range(n):
-            order[i] = <int32_t> i
-        for k in range(max_depth, 0, -1):
-            memset(&bucket[0], 0, n_bucket * sizeof(int32_t))
-            for i in range(n):
-                s = flat[offset[i] - k] + 1 if length[i] >= k else 0
-                bucket[s] += 1
-            _add_before(&bucket[0], n_bucket, 0)
-            for j in range(n):
-                i = source[j]
-                s = flat[offset[i] - k] + 1 if length[i] >= k else 0
-                target[bucket[s]] = <int32_t> i
-                bucket[s] += 1
-            swap = source
-            source = target
-            target = swap
-        if max_depth % 2 == 1:
-            for i in range(n):
-                order[i] = work[i]
 
 
 def common_prefixes(const int32_t[::1] flat, const int64_t[::1] offset,
@@ -442,20 +404,6 @@ def find_collapsed(const int32_t[::1] flat, const int64_t[::1] offset,
                     break
             node[i] = x
             matched[i] = j
-
-
-def sort_targets(const int32_t[::1] target, int32_t[::1] bucket,
-                 int32_t[::1] order):
-    """Stable counting sort of the samples by target; bucket (V) is scratch."""
-    cdef Py_ssize_t i, n = target.shape[0]
-    with nogil:
-        memset(&bucket[0], 0, bucket.shape[0] * sizeof(int32_t))
-        for i in range(n):
-            bucket[target[i]] += 1
-        _add_before(&bucket[0], bucket.shape[0], 0)
-        for i in range(n):
-            order[bucket[target[i]]] = <int32_t> i
-            bucket[target[i]] += 1
 
 
 def level_pairs(int32_t first_node, const int32_t[::1] by_target,

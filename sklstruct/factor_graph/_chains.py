@@ -97,7 +97,7 @@ class ChainModel:
         """Probabilities (length, k) of the labels at each item of each sequence."""
 
         def marginals(scores: bytes, first: int, end: int) -> list:
-            _, ptr, _, share = self._sums(given, scores, first, end)
+            ptr, _, share = self._sums(given, scores, first, end)
             return unpacked(share, ptr)
 
         return given.over_blocks(len(self.labels), marginals)
@@ -107,33 +107,14 @@ class ChainModel:
         return np.array(
             given.over_blocks(
                 len(self.labels),
-                lambda scores, a, b: self._sums(given, scores, a, b)[2].tolist(),
+                lambda scores, a, b: self._sums(given, scores, a, b)[1].tolist(),
             )
         )
-
-    def log_proba(self, given: ScoredChains, path: np.ndarray) -> np.ndarray:
-        """The logarithm of the probability of a path of each sequence.
-
-        path : positions in the labels, of all sequences in a row
-        """
-        starts = np.cumsum([0, *given.lengths])
-
-        def log_proba(scores: bytes, first: int, end: int) -> list:
-            score, ptr, log_z, _ = self._sums(given, scores, first, end)
-            here = path[starts[first] : starts[end]]
-            share = np.zeros(here.size)  # of the transition to each item
-            share[1:] = self.transition[here[:-1], here[1:]]
-            share[ptr[:-1][np.diff(ptr) > 0]] = 0.0
-            share += score[np.arange(here.size), here]
-            owner = np.repeat(np.arange(end - first), given.lengths[first:end])
-            return (np.bincount(owner, share, end - first) - log_z).tolist()
-
-        return np.array(given.over_blocks(len(self.labels), log_proba))
 
     def _sums(
         self, given: ScoredChains, scores: bytes, first: int, end: int
     ) -> tuple[np.ndarray, ...]:
-        """Scores of items, starts of sequences, logarithms of sums, marginals."""
+        """Starts of sequences, logarithms of sums, marginals."""
         k = len(self.labels)
         score = np.frombuffer(scores).reshape(-1, k)
         lengths = given.lengths[first:end]
@@ -144,4 +125,4 @@ class ChainModel:
             score, ptr, *sum_tables(self.transition), np.zeros((2, k, k)), room, log_z,
             share,
         )  # fmt: skip
-        return score, ptr, log_z, share
+        return ptr, log_z, share

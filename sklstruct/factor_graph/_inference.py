@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from .._parallel import row_blocks, runs
 from ._gibbs_fast import gibbs
 from ._graph import FactorGraph
 from ._inference_fast import Potentials, max_product, sum_product
-from ._pack import Block, Packed
+from ._pack import Block
 from ._paths import InstanceTree
 from ._samplerank_fast import Graphs, potentials
 
@@ -136,7 +135,7 @@ class BlockInference:
         steps = np.arange(_ANNEAL_SWEEPS) / (_ANNEAL_SWEEPS - 1)
         cooling = _WARM * (_COLD / _WARM) ** steps
         temperature = cooling[:, None] * self._scale()
-        parts = row_blocks(_ANNEAL_SWEEPS, self.sweeps_per_call())
+        parts = row_blocks(_ANNEAL_SWEEPS, walk.sweeps_per_call)
         for _ in range(_RESTARTS):
             walk.keep_best()
             walk.sweep((temperature[part] for part in parts), LARGEST_PAIR)
@@ -159,14 +158,6 @@ class BlockInference:
             width = np.where(np.isfinite(low), top - low, 0.0)
             spread += _means(width[block.table], block.edge_ptr)
         return spread
-
-    def sweeps_per_call(self) -> int:
-        """Sweeps that one kernel call makes."""
-        sizes = np.diff(self.block.cand_ptr)
-        edges = sizes[self.block.edge_u] + sizes[self.block.edge_v]
-        pairs = np.minimum(self.block.n_pairs, LARGEST_PAIR)
-        steps = 10 * (sizes.sum() + pairs.sum()) + edges.sum() + 1
-        return int(max(1, BUDGET // steps))
 
 
 class Walk:
@@ -197,6 +188,8 @@ class Walk:
         ends = sizes[block.edge_u] + sizes[block.edge_v]
         room = max(sizes.max(initial=1), (pairs + ends).max(initial=1))
         self.buffer = np.empty(int(room))
+        steps = 10 * (sizes.sum() + pairs.sum()) + ends.sum() + 1  # of a sweep
+        self.sweeps_per_call = int(max(1, BUDGET // steps))
 
     def sweep(
         self,
@@ -227,11 +220,10 @@ class Walk:
 
     def at(self, temperature: float, n_sweeps: int) -> None:
         """Sweeps at one temperature."""
-        step = self.infer.sweeps_per_call()
         self.sweep(
             (
                 np.full((b - a, self.score.size), temperature)
-                for a, b in runs(0, n_sweeps, step)
+                for a, b in runs(0, n_sweeps, self.sweeps_per_call)
             ),
             LARGEST_PAIR,
         )
@@ -270,37 +262,3 @@ def refuse_loops(graphs: Sequence[FactorGraph], who: str, remedy: str) -> None:
                 f"{who} needs chains or trees, but the edges of X[{i}]{name} form a "
                 f"loop; {remedy}"
             )
-
-
-def best_states(infer: BlockInference, method: str, seed: int) -> np.ndarray:
-    """States of a block by one of the methods of `SampleRankClassifier`."""
-    block = infer.block
-    if method == "icm":
-        walk = Walk(infer, infer.start())
-        walk.icm()
-        return walk.state
-    # The same seed for each instance: its prediction does not depend on the others.
-    seeds = np.full(block.n_instances, seed, dtype=np.uint64)
-    if method == "anneal":
-        return infer.anneal(seeds)
-    state, loopy = infer.exact(), 1 - block.forest.is_forest
-    if loopy.any():
-        owner = np.repeat(loopy.astype(bool), np.diff(block.var_ptr))
-        state = np.where(owner, infer.anneal(seeds, loopy), state)
-    return state
-
-
-def over_blocks(
-    function: Callable[[BlockInference], Any],
-    packed: Packed,
-    coef: np.ndarray,
-    graphs: list[FactorGraph],
-    parallel: Callable[..., list],
-) -> list:
-    """function of each block of instances, in order."""
-    kernel = Graphs(packed)
-
-    def work(block: tuple[int, int]) -> Any:
-        return function(BlockInference(Block(packed, *block), kernel, coef, graphs))
-
-    return parallel(work, packed.blocks(BUDGET))

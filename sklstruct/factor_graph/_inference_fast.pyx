@@ -323,7 +323,7 @@ cdef void scaled_marginals(
     p(a, b) = belief(a) ratio(a, b) p(b) / message(b) for value b of the parent. share
     has room for the values of a parent and of its child.
     """
-    cdef Py_ssize_t n, v, up, a, b, j, k, ku
+    cdef Py_ssize_t n, v, up, a, b, j, k, ku, at
     cdef Table t
     cdef int32_t e
     cdef bint transposed
@@ -366,18 +366,13 @@ cdef void scaled_marginals(
                     for b in range(ku):
                         x = weight * here[a] * row[b] * share[b]
                         into[b * k + a if transposed else a * ku + b] += x
-            elif transposed:
-                for b in range(ku):
-                    row = t.ratio + b * k
-                    x = weight * share[b]
-                    for a in range(k):
-                        into[a * ku + b] += x * row[a] * here[a]
-            else:
-                for b in range(ku):
-                    row = t.ratio + b * k
-                    x = weight * share[b]
-                    for a in range(k):
-                        into[b * k + a] += x * row[a] * here[a]
+                continue
+            for b in range(ku):
+                row = t.ratio + b * k
+                x = weight * share[b]
+                for a in range(k):
+                    at = a * ku + b if transposed else b * k + a
+                    into[at] += x * row[a] * here[a]
         if t.by_v:
             for a in range(k):
                 here[a] *= dot(t.ratio + a * ku, share, ku)

@@ -20,10 +20,11 @@ from ..symbols import (
     share_right,
 )
 from ._graph import FactorGraph, as_labels
-from ._inference import BlockInference, over_blocks
+from ._inference import BUDGET, BlockInference
 from ._observations import chains, find_columns, learn_columns
-from ._pack import Packed, WeightLayout, check_graphs, in_order, unpacked
+from ._pack import Block, Packed, WeightLayout, check_graphs, in_order, unpacked
 from ._rows import FeatureRows
+from ._samplerank_fast import Graphs
 
 # For `shared_docs`.
 ATTRIBUTES = """
@@ -222,15 +223,17 @@ class GraphPredictor(BaseEstimator):
         """
         self._refuse(graphs)
 
-        def within(infer: BlockInference) -> Any:
+        packed = Packed(graphs, self._layout)
+        kernel, coef = Graphs(packed), np.ascontiguousarray(self.coef_)
+
+        def work(ends: tuple[int, int]) -> Any:
+            infer = BlockInference(Block(packed, *ends), kernel, coef, graphs)
             if allowed is not None:
                 infer.keep_only(allowed)
             return function(infer)
 
-        packed = Packed(graphs, self._layout)
-        coef = np.ascontiguousarray(self.coef_)
         with ThreadMap(self.n_jobs) as parallel:
-            return packed, over_blocks(within, packed, coef, graphs, parallel)
+            return packed, parallel(work, packed.blocks(BUDGET))
 
     def _predict_graphs(
         self, graphs: list[FactorGraph], allowed: np.ndarray | None = None

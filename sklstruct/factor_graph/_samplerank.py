@@ -21,7 +21,7 @@ from .._compat import (
 from .._docs import shared_docs
 from .._progress import Progress
 from ._graph import FactorGraph
-from ._inference import BlockInference, Walk, best_states, put_starts, refuse_loops
+from ._inference import BlockInference, Walk, put_starts, refuse_loops
 from ._pack import Packed, WeightLayout, unpacked
 from ._predictor import ATTRIBUTES, GraphPredictor
 from ._samplerank_fast import (
@@ -356,7 +356,20 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     # ----------------------------------------------------------------- prediction
 
     def _best(self, infer: BlockInference) -> np.ndarray:
-        return best_states(infer, self.inference, self._seed)
+        block = infer.block
+        if self.inference == "icm":
+            walk = Walk(infer, infer.start())
+            walk.icm()
+            return walk.state
+        # The same seed for each instance: its prediction does not depend on the others.
+        seeds = np.full(block.n_instances, self._seed, dtype=np.uint64)
+        if self.inference == "anneal":
+            return infer.anneal(seeds)
+        state, loopy = infer.exact(), 1 - block.forest.is_forest
+        if loopy.any():
+            owner = np.repeat(loopy.astype(bool), np.diff(block.var_ptr))
+            state = np.where(owner, infer.anneal(seeds, loopy), state)
+        return state
 
     def _refuse(self, graphs: list[FactorGraph]) -> None:
         if self.inference == "exact":

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from ..backoff import BackoffModel, ClosedModel, close_model
-from ..context_tree import find_pairs, tree_of_arrays
+from ..context_tree import pairs_of_arrays, tree_of_arrays
 from ..symbols import need_symbols
 from . import _automaton_fast as _fast
 
@@ -53,7 +53,7 @@ class ContextAutomaton:
         :math:`\log \mathrm{mbow}`: the largest factor that a longer history can put
         in front of a probability that the context does not store.
 
-    start_node, start_symbol, end_class, unknown_class : int
+    start_node, start_symbol, end_class : int
         -1 if the model has no such mark (`start_node`: 0, the root).
 
     arcs : Arcs
@@ -69,14 +69,12 @@ class ContextAutomaton:
         self.weight = weight
         self.parent, self.symbol = tree.parent, tree.symbol
         self.backoff = closed.log_backoff * weight
-        self.arc_ptr = closed.pair_ptr.astype(np.int64)
+        self.arc_ptr = closed.pair_ptr
         self.arc_class = closed.target
         self.arc_log_prob = closed.log_prob * weight
-        self.classes = labels.classes
         self.symbol_of_class = labels.symbol_of_class
         self.start_symbol = labels.start_id
         self.end_class = labels.end_id
-        self.unknown_class = labels.unknown_id
         self.n_nodes, self.n_classes = tree.n_nodes, len(labels.classes)
         self.depth, self.max_depth = tree.levels(), tree.n_levels - 1
         arc_parent = shorter_pairs(model, closed)
@@ -140,12 +138,7 @@ def shorter_pairs(model: BackoffModel, closed: ClosedModel) -> np.ndarray:
     """The pair of the same class after the next shorter context: -1 at the root."""
     if closed.target is model.pairs.target:
         return model.pairs.parent
-    owner = np.repeat(
-        np.arange(closed.tree.n_nodes, dtype=np.int32), np.diff(closed.pair_ptr)
-    )
-    return find_pairs(
-        closed.pair_ptr, closed.target, closed.tree.parent[owner], closed.target
-    )
+    return pairs_of_arrays(closed.tree, closed.pair_ptr, closed.target).parent
 
 
 def max_backoffs(
@@ -174,7 +167,7 @@ def max_backoffs(
     complete = (n_longer == possible.sum()) & (whole and start >= 0)
     arc_max, node_max = np.empty(len(closed.target)), np.empty(tree.n_nodes)
     _fast.max_backoff(
-        tree.child_ptr, closed.pair_ptr.astype(np.int64), closed.target,
+        tree.child_ptr, closed.pair_ptr, closed.target,
         closed.log_prob, closed.log_backoff, pair_parent, extends,
         complete.view(np.uint8), arc_max, node_max,
     )  # fmt: skip

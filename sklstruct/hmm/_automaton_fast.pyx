@@ -7,6 +7,8 @@ O(arcs log arcs of a context).
 from libc.math cimport INFINITY
 from libc.stdlib cimport qsort
 
+from .._sorted cimport find_pair
+
 
 cdef class Arcs:
     """A bundle of checked arrays that the kernels of this package read."""
@@ -16,7 +18,7 @@ cdef class Arcs:
         cdef const int[::1] symbol = automaton.tree.symbol
         cdef const int[::1] child_ptr = automaton.tree.child_ptr
         cdef const double[::1] backoff = automaton.backoff
-        cdef const long long[::1] arc_ptr = automaton.arc_ptr
+        cdef const int[::1] arc_ptr = automaton.arc_ptr
         cdef const int[::1] arc_class = automaton.arc_class
         cdef const double[::1] arc_log_prob = automaton.arc_log_prob
         cdef const int[::1] arc_next = automaton.arc_next
@@ -56,7 +58,7 @@ cdef int rank(const void* a, const void* b) noexcept nogil:
 
 
 def max_backoff(
-    const int[::1] child_ptr, const long long[::1] arc_ptr, const int[::1] arc_class,
+    const int[::1] child_ptr, const int[::1] arc_ptr, const int[::1] arc_class,
     const double[::1] arc_log_prob, const double[::1] backoff,
     const int[::1] arc_parent, const unsigned char[::1] extends,
     const unsigned char[::1] complete, double[::1] arc_max, double[::1] node_max,
@@ -70,14 +72,11 @@ def max_backoff(
     at from the largest such factor down, so that those which hold w are passed once
     each. arc_max holds the maxima of the children that hold w when a node is met.
     """
-    cdef arcs_t t
     cdef Py_ssize_t n, i, n_nodes = backoff.shape[0]
     cdef long long a, b
-    cdef int count
+    cdef int count, node, y
     cdef double best
     cdef Py_ssize_t widest = 1
-    t.arc_ptr = &arc_ptr[0]
-    t.arc_class = &arc_class[0]
     for n in range(n_nodes):
         widest = max(widest, child_ptr[n + 1] - child_ptr[n])
     import numpy as np
@@ -104,7 +103,8 @@ def max_backoff(
                 for i in range(count):
                     if order[i].value <= best:
                         break
-                    if find_arc(&t, order[i].node, arc_class[a]) < 0:
+                    y, node = arc_class[a], order[i].node
+                    if find_pair(&arc_ptr[0], &arc_class[0], node, y) < 0:
                         best = order[i].value
                         break
                 best += arc_log_prob[a]

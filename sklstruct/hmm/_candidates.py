@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._checks import as_floats, as_ids, check_ids, check_length
+from ..symbols import known_labels
 
 
 class Candidates(NamedTuple):
@@ -65,16 +66,17 @@ def check_candidates(
     return ids, factor
 
 
-def check_rows(source: str, X: Sequence, rows: Sequence, n: int) -> list:
+def candidate_rows(emission: Any, X: list, n: int) -> list:
     """`check_candidates` for each observation of each sequence; None stays.
 
     Rows of the right types are checked together: one at a time would take as long as
     decoding.
     """
+    rows = emission.candidates(X)
     for i, (sequence, some) in enumerate(zip(X, rows, strict=True)):
         if len(some) != len(sequence):
             raise ValueError(
-                f"{source}: candidates of {len(some)} observations for X[{i}], which "
+                f"emission: candidates of {len(some)} observations for X[{i}], which "
                 f"has {len(sequence)}"
             )
     # Equal symbols share a row.
@@ -91,7 +93,7 @@ def check_rows(source: str, X: Sequence, rows: Sequence, n: int) -> list:
             return list(rows)
     return [
         [
-            row if row is None else check_candidates(source, observation, row, n)
+            row if row is None else check_candidates("emission", observation, row, n)
             for observation, row in zip(sequence, some)
         ]
         for sequence, some in zip(X, rows)
@@ -129,6 +131,33 @@ def make_candidates(positions: Iterable, end_class: int) -> Candidates:
         ptr = np.concatenate([[0], np.cumsum(possible)])[ptr]
         ids, factor = ids[possible], factor[possible]
     return Candidates(ptr, ids, factor, length)
+
+
+def restrict(X: list, positions: list, given: Any, class_of: dict) -> list:
+    """The candidates of every position that are among the labels given for it.
+
+    positions: (ids, log-factors) of the candidates of each observation. class_of: class
+    id of each label. ValueError if none of the labels is possible for an observation,
+    and as `known_labels`, which explains `given`.
+    """
+    out = []
+    known = known_labels("given", given, X, lambda i, j: class_of)
+    for i, (sequence, some, wanted) in enumerate(zip(X, positions, known)):
+        row = []
+        for j, (candidates, classes) in enumerate(zip(some, wanted)):
+            if classes is not None:
+                ids, factor = candidates
+                keep = np.isin(ids, classes)
+                if not (factor[keep] > -np.inf).any():
+                    raise ValueError(
+                        f"given[{i}][{j}]: {given[i][j]!r} is not a candidate of the "
+                        f"observation {list(sequence)[j]!r:.60}, so that no labelling "
+                        "is possible"
+                    )
+                candidates = ids[keep], factor[keep]
+            row.append(candidates)
+        out.append(row)
+    return out
 
 
 class Decoded(NamedTuple):

@@ -19,8 +19,8 @@ from ..backoff import BackoffModel
 from ..context_tree import ContextTree, Histories, merge_trees, pairs_of_arrays
 from ..symbols import is_unknown
 from ._automaton import ContextAutomaton
-from ._candidates import Candidates
-from ._factors import Factors, candidate_rows
+from ._candidates import Candidates, candidate_rows
+from ._factors import Factors
 from ._lattice import LatticeSolver
 
 MAX_HISTORIES = 1_000_000

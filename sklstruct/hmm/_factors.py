@@ -9,7 +9,6 @@ from sklearn.base import clone
 
 from ..backoff import BackoffModel
 from ..smoothing import KneserNeyLM
-from ._candidates import check_rows
 from ._classifier_emission import ClassifierEmission
 from ._emissions import CategoricalEmission, Emission
 from ._sequence_model import id_windows, learn_from_ids
@@ -86,8 +85,3 @@ class Factors:
         if weight is not None:
             each = [np.full(len(a), w) for a, w in zip(ids, weight.tolist())]
         return self.transitions(*windows)[0], self.emissions(X, ids, each)
-
-
-def candidate_rows(emission: Any, X: list, n_labels: int) -> list:
-    """Checked candidates of all observations of all sequences."""
-    return check_rows("emission", X, emission.candidates(X), n_labels)

@@ -29,9 +29,9 @@ from ..symbols import (
     label_ids,
     object_array,
 )
-from ._candidates import make_candidates
+from ._candidates import candidate_rows, make_candidates
 from ._em import MAX_HISTORIES, maximise
-from ._factors import EMISSIONS, Factors, candidate_rows
+from ._factors import EMISSIONS, Factors
 from ._inference import SequenceInference
 
 # Iterations of expectation-maximisation, with known labels and without. The few were

@@ -37,8 +37,7 @@ from ..symbols import (
     share_right,
 )
 from ._automaton import ContextAutomaton
-from ._candidates import make_candidates
-from ._given import restrict
+from ._candidates import make_candidates, restrict
 from ._lattice import LatticeSolver, LatticeTooLargeError
 from ._refinement import RefinementSolver
 

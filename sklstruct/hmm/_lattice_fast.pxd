@@ -1,4 +1,5 @@
-from ._automaton_fast cimport Arcs, arcs_t, find_arc
+from .._sorted cimport find_pair
+from ._automaton_fast cimport Arcs, arcs_t
 
 
 cdef class Workspace:
@@ -84,7 +85,7 @@ cdef inline int find_held(step_t* w, int node, int level) noexcept nogil:
                 n += 1
     else:
         for k in range(w.n_candidates):
-            a = find_arc(t, node, w.candidate[k])
+            a = find_pair(t.arc_ptr, arc_class, node, w.candidate[k])
             if a >= 0:
                 held[n] = k
                 held_arc[n] = a

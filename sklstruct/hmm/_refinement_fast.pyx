@@ -16,7 +16,8 @@ the best path after it the states near it alone.
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport exp, fabs, log, INFINITY
 
-from ._automaton_fast cimport Arcs, arcs_t, find_arc, find_child, walk
+from .._sorted cimport find_child, find_pair
+from ._automaton_fast cimport Arcs, arcs_t, walk
 
 cdef enum:
     NODE = 0      # stored context that gives the probabilities
@@ -171,7 +172,7 @@ cdef void fill(Bound b, Py_ssize_t position, int shorter, int s) noexcept nogil:
             b.slot[candidate[k]] = -1
     else:
         for k in range(n):
-            a = find_arc(t, node, candidate[k])
+            a = find_pair(t.arc_ptr, t.arc_class, node, candidate[k])
             if a >= 0:
                 own[k] = t.arc_log_prob[a] + observed[k]
                 row[k] = own[k] if closed else t.arc_max[a] + observed[k]
@@ -346,7 +347,7 @@ cdef int lengthen(Bound b, const int[::1] path) noexcept nogil:
             k = b.candidate[b.cand_ptr[i] + path[i]]
             a = walk(t, node, k, &x)
             if not b.state[base, CLOSED]:
-                a = find_arc(t, node, k)
+                a = find_pair(t.arc_ptr, t.arc_class, node, k)
                 x = t.arc_max[a] if a >= 0 else x + t.max_backoff[node]
             x += b.observed[b.cand_ptr[i] + path[i]]
             q = b.head[i]
@@ -376,7 +377,7 @@ cdef int new_state(
     if oldest >= 0:
         k = b.candidate[b.cand_ptr[oldest] + path[oldest]]
         symbol = t.symbol_of_class[k]
-    node = find_child(t, b.state[s, NODE], symbol)
+    node = find_child(t.symbol, t.child_ptr, b.state[s, NODE], symbol)
     set_state(
         b, n, node if node >= 0 else b.state[s, NODE],
         node < 0 or oldest < 0 or t.child_ptr[node + 1] == t.child_ptr[node],

@@ -263,17 +263,18 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         label = np.full(n_words, -1, dtype=np.int32)
         table = np.zeros((n_features, k), dtype=np.int32)
         one_more = np.zeros((n_features, k))
-        total = np.zeros(k, dtype=np.int64)
         # Each of the first words is the first of a class.
         label[words[:k]] = np.arange(k, dtype=np.int32)
+        first, h = counts[words[:k]].tocoo(), xlogy(x, x)
+        table[first.col, first.row] = first.data
+        one_more[first.col, first.row] = h[first.data + 1] - h[first.data]
         data = (
             counts.indptr.astype(np.int64),
             counts.indices.astype(np.int32, copy=False),
             counts.data.astype(np.int32, copy=False),
             weight,
         )
-        state = (xlogy(x, x), label, table, one_more, total)
-        _exchange_fast.put(*data, words[:k], *state)
+        state = (h, label, table, one_more, weight[words[:k]])
         score = np.empty(k)
         with Progress.of_fit(self, self.max_iter) as progress:
             self._visit(data, words[k:], state, score)

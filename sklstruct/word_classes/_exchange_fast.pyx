@@ -115,23 +115,6 @@ def exchange(const int64_t[::1] ptr, const int32_t[::1] feature,
     return moves, gained
 
 
-def put(const int64_t[::1] ptr, const int32_t[::1] feature,
-        const int32_t[::1] count, const int64_t[::1] weight,
-        const int32_t[::1] words, const double[::1] h,
-        const int32_t[::1] label, int32_t[:, ::1] table,
-        double[:, ::1] one_more, int64_t[::1] total):
-    """Add the counts of words with a class to the tables."""
-    cdef Py_ssize_t i
-    cdef int32_t w
-    with nogil:
-        for i in range(words.shape[0]):
-            w = words[i]
-            if ptr[w + 1] > ptr[w]:
-                _add(&feature[ptr[w]], &count[ptr[w]], ptr[w + 1] - ptr[w], label[w],
-                     1, total.shape[0], &h[0], &table[0, 0], &one_more[0, 0])
-            total[label[w]] += weight[w]
-
-
 def merge_losses(const int32_t[:, ::1] table, int32_t a, const int32_t[::1] others,
                  const double[::1] h, double[::1] out):
     """out[i] = sum over f of h(N(a, f)) + h(N(b, f)) - h(N(a, f) + N(b, f))."""

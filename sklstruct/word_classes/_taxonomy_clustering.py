@@ -129,14 +129,12 @@ class TaxonomyClustering(WordClustering):
         ValueError
             If no word of `names` is in the taxonomy.
         """
-        if isinstance(self.taxonomy, Taxonomy):
-            tree, words = self.taxonomy, self.taxonomy.classes
-            label = _leaf_numbers(tree.limit(max_depth=self.depth))
-            if self.names is not None:
-                words, label = self._ids_of(words, label)
-        else:
+        tree = self.taxonomy
+        if not isinstance(tree, Taxonomy):
             tree = self._build(X, y)
-            words, label = tree.classes, _leaf_numbers(tree.limit(max_depth=self.depth))
+        words, label = tree.classes, _leaf_numbers(tree.limit(max_depth=self.depth))
+        if tree is self.taxonomy and self.names is not None:
+            words, label = self._ids_of(words, label)
         self.taxonomy_ = tree
         self.n_clusters_ = int(label.max()) + 1
         self._set_symbols(words, label)

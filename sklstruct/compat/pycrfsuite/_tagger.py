@@ -296,7 +296,10 @@ class Tagger:
         if not labels:
             return 0.0
         path = np.array([self._number(label) for label in labels])
-        return float(np.exp(model.log_proba(given.chain(), path)[0]))
+        score = np.frombuffer(given.scores).reshape(given.length, -1)
+        total = score[np.arange(given.length), path].sum()
+        total += model.transition[path[:-1], path[1:]].sum()
+        return float(np.exp(total - model.log_sums(given.chain())[0]))
 
     def marginal(self, y: str, pos: int) -> float:
         """The probability of a label at a position, given the items that were set.

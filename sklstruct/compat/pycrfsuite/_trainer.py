@@ -534,26 +534,9 @@ class Trainer(BaseTrainer):
         """Print the lines, as all methods `on_...` do."""
         print(log, end="")
 
-    def on_featgen_end(self, log: str) -> None:
-        """Called when the features are known."""
-        print(log, end="")
-
-    def on_prepared(self, log: str) -> None:
-        """Called before the first iteration."""
-        print(log, end="")
-
-    def on_prepare_error(self, log: str) -> None:
-        """Called if there is nothing to train on."""
-        print(log, end="")
-
     def on_iteration(self, log: str, info: dict[str, Any]) -> None:
         """Called after each iteration, with what is known of it."""
         print(log, end="")
 
-    def on_optimization_end(self, log: str) -> None:
-        """Called after the last iteration."""
-        print(log, end="")
-
-    def on_end(self, log: str) -> None:
-        """Called when the file is written."""
-        print(log, end="")
+    on_featgen_end = on_prepared = on_prepare_error = on_start
+    on_optimization_end = on_end = on_start
