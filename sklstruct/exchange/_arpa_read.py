@@ -195,8 +195,8 @@ class _Source:
         }[code]
 
 
-def _read_counts(source: _Source) -> tuple[list[int], list[int], bytes]:
-    """The header: counts of n-grams and the numbers of the lines that give them."""
+def _read_counts(source: _Source) -> tuple[list[int], bytes]:
+    """The counts of n-grams in the header, and the line after it."""
     first = None
     while (line := source.read_line()) != b"\\data\\":
         if line is None:
@@ -212,7 +212,6 @@ def _read_counts(source: _Source) -> tuple[list[int], list[int], bytes]:
                         f"the file begins with {name}; save it as UTF-8 without one", 1
                     )
     counts: list[int] = []
-    lines: list[int] = []
     while True:
         line = source.read_content()
         if line is None:
@@ -235,10 +234,11 @@ def _read_counts(source: _Source) -> tuple[list[int], list[int], bytes]:
         if len(match[2]) > _MOST_DIGITS or int(match[2]) > INT32_MAX:
             raise source.fail("more than 2^31 - 1 n-grams", source.line - 1)
         counts.append(int(match[2]))
-        lines.append(source.line - 1)
+        if counts[0] == 0:
+            raise source.fail("the file has no unigrams", source.line - 1)
     if not counts:
         raise source.fail("the header has no counts", source.line - 1)
-    return counts, lines, line
+    return counts, line
 
 
 def _quoted(line: bytes) -> str:
@@ -276,16 +276,13 @@ def _read_section(
     if count:
         source.skip_blank()
     first = source.line
-    row, full = 0, count == 0
-    while not full:
-        row, full = source.parse(words, highest, ids, values, row)
-        if full and row < count:
+    row, more = 0, True
+    while more and row < count:
+        if row == size:
             size = min(count, 2 * size)
             ids = np.concatenate([ids, np.empty((size - row, order), np.int32)])
             values = np.concatenate([values, np.empty((size - row, 2))])
-            full = False
-        elif not full:
-            break
+        row, more = source.parse(words, highest, ids, values, row)
     line = source.read_content()
     if row < count:
         if line is None:
@@ -310,9 +307,7 @@ def read_arpa(file: Any, label: str) -> BackoffModel:
     """See `sklstruct.exchange.read`."""
     source = _Source(file, label)
     header: bytes | None
-    counts, lines, header = _read_counts(source)
-    if counts[0] == 0:
-        raise source.fail("the file has no unigrams", lines[0])
+    counts, header = _read_counts(source)
     order = len(counts)
     words = WordTable()
     sections = []
