@@ -314,7 +314,9 @@ def read_arpa(file: Any, label: str) -> BackoffModel:
     for k, count in enumerate(counts, 1):
         section, header = _read_section(source, header, words, k, count, k == order)
         if k == 1:
-            section, line_of = _each_once(source, words.spelling(), section)
+            section, raw, word_of = _each_once(source, words.spelling(), section)
+        elif len(raw) < word_of.size:
+            section = section._replace(ids=word_of[section.ids])
         sections.append(section)
     if header is None:
         raise source.fail("the file is cut short: \\end\\ is missing")
@@ -324,23 +326,30 @@ def read_arpa(file: Any, label: str) -> BackoffModel:
             "it",
             source.line - 1,
         )
-    raw = _fold_unknown(source, words.spelling(), sections, line_of)
     spelt, roles = decode_words(source, raw, sections[0].first_line)
     return build_model(source, spelt, roles, sections)
 
 
 def _each_once(
     source: _Source, raw: list[bytes], section: Section
-) -> tuple[Section, np.ndarray]:
-    """The unigrams, each once, so that row i is word i; the line of each row.
+) -> tuple[Section, list[bytes], np.ndarray]:
+    """The unigrams, each once, so that row i is word i; the words; the word of each id.
 
-    A mark may occur twice. KenLM then takes the first line of <s> and </s>, and the
-    last one of <unk>.
+    <UNK> and <unk> are one word, and a mark may occur twice. KenLM then takes the first
+    line of <s> and </s>, and the last one of <unk>.
     """
     ids = section.ids[:, 0]
-    lines = section.first_line + np.arange(ids.size)
+    word_of = np.arange(len(raw), dtype=np.int32)
+    if set(_UNKNOWN) <= set(raw):
+        keep, gone = sorted(map(raw.index, _UNKNOWN))
+        raw[keep] = b"<unk>"
+        del raw[gone]
+        word_of[gone:] -= 1
+        word_of[gone] = keep
+        ids = word_of[ids]
     if len(raw) == ids.size:
-        return section, lines
+        return section, raw, word_of
+    lines = section.first_line + np.arange(ids.size)
     found, row = np.unique(ids, return_index=True)  # the first rows
     for again in np.setdiff1d(np.arange(ids.size), row).tolist():
         word, first = raw[ids[again]], int(row[ids[again]])
@@ -350,43 +359,19 @@ def _each_once(
             )
         last = word in _UNKNOWN
         if (section.values[again] != section.values[first]).any():
-            _tell_twice(source, word, lines[first], lines[again], last)
+            used = lines[again if last else first]
+            warn(
+                f"{source.label}: {word.decode()} has one pair of numbers in line "
+                f"{lines[first]} and another in line {lines[again]}; those of line "
+                f"{used} are used, as KenLM does",
+            )
         if last:
             row[ids[again]] = again
-    return Section(found[:, None], section.values[row], section.first_line), lines[row]
-
-
-def _tell_twice(
-    source: _Source, word: bytes, first: int, again: int, last: bool
-) -> None:
-    warn(
-        f"{source.label}: {word.decode()} has one pair of numbers in line {first} and "
-        f"another in line {again}; those of line {again if last else first} are used, "
-        "as KenLM does",
+    return (
+        Section(found[:, None], section.values[row], section.first_line),
+        raw,
+        word_of,
     )
-
-
-def _fold_unknown(
-    source: _Source, raw: list[bytes], sections: list[Section], lines: np.ndarray
-) -> list[bytes]:
-    """The words without <UNK>, where there is <unk> too; both are one word."""
-    if not set(_UNKNOWN) <= set(raw):
-        return raw
-    keep, gone = sorted(map(raw.index, _UNKNOWN))
-    first = sections[0]
-    if (first.values[keep] != first.values[gone]).any():
-        earlier, later = sorted((int(lines[keep]), int(lines[gone])))
-        _tell_twice(source, b"<unk>", earlier, later, last=True)
-    # The last line counts, as in KenLM.
-    values = first.values.copy()
-    values[keep] = values[keep if lines[keep] > lines[gone] else gone]
-    new = np.arange(len(raw), dtype=np.int32)
-    new[gone:] -= 1
-    new[gone] = keep
-    left = np.delete(np.arange(len(raw)), gone)
-    sections[0] = Section(new[left][:, None], values[left], first.first_line)
-    sections[1:] = [s._replace(ids=new[s.ids]) for s in sections[1:]]
-    return [raw[i] for i in left]
 
 
 def decode_words(
