@@ -525,16 +525,14 @@ def _sorted_pairs(
     key += target
     if len(key) < 2 or (key[1:] > key[:-1]).all():
         return None
-    by_key = np.argsort(key)
+    by_key = np.argsort(key, kind="stable")
     ordered = key[by_key]
-    order = section.ids.shape[1]
-    if (ordered[1:] == ordered[:-1]).any():
-        by_key = np.argsort(key, kind="stable")
-        ordered = key[by_key]
-        again = int(by_key[1:][ordered[1:] == ordered[:-1]].min())
+    same = ordered[1:] == ordered[:-1]
+    if same.any():
+        again = int(by_key[1:][same].min())
         text = " ".join(spelt[w] for w in section.ids[again])
         raise source.fail(
-            f"the {order}-gram {text!r} occurs twice",
+            f"the {section.ids.shape[1]}-gram {text!r} occurs twice",
             section.first_line + again,
         )
     return by_key
