@@ -65,10 +65,6 @@ class _Matrix(NamedTuple):
     scale_at: int | None = None
     scale: np.ndarray | None = None
 
-    def given(self) -> tuple:
-        """For `FastTextTables`."""
-        return tuple(self) if self.parts else (self.n, self.at)
-
 
 class _Bytes:
     """The bytes of a file, read from the beginning to the end."""
@@ -154,8 +150,8 @@ class FastTextFile:
             self._start,
             words,
             None if pairs is None else _bucket_table(pairs),
-            self._input.given(),
-            self._output.given(),
+            self._input,
+            self._output,
             blocks,
             children,
         )
@@ -231,7 +227,7 @@ class FastTextFile:
         blocks = children = None
         n = self.n_targets
         if n and not self._output.parts:
-            rows, width = self._rows("output"), self._output.n
+            rows, width = self.matrix("output"), self._output.n
             blocks = np.zeros((-(-n // 16), width, 16), dtype=np.float32)
             whole, rest = divmod(n, 16)
             blocks[:whole] = rows[: n - rest].reshape(whole, 16, width).swapaxes(1, 2)
@@ -258,14 +254,10 @@ class FastTextFile:
         return spelling.decode("utf-8", errors)
 
     def matrix(self, name: str) -> np.ndarray:
-        """A copy of the float32 matrix "input" or "output".
+        """The float32 matrix "input" or "output" as it lies in the file.
 
         ValueError if the file holds codes.
         """
-        return self._rows(name).copy()
-
-    def _rows(self, name: str) -> np.ndarray:
-        """The matrix as it lies in the file."""
         matrix, n_rows = {
             "input": (self._input, self.n_rows),
             "output": (self._output, self._n_outputs),
