@@ -45,8 +45,6 @@ _MARKS = (b"<s>", b"</s>", *_UNKNOWN)
 class Named(Protocol):
     """A file that makes errors with its name in them."""
 
-    label: str
-
     def fail(self, message: str, line: int | None = None) -> ValueError: ...
 
 
