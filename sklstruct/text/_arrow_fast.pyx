@@ -8,11 +8,9 @@ string_view ("vu": 16 bytes for each string, its size and its first bytes or its
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
 from cpython.pycapsule cimport PyCapsule_GetPointer
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, strcmp
-
-cdef extern from "Python.h":
-    const char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *) except NULL
 
 cdef extern from *:
     """

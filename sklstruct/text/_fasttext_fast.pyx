@@ -14,6 +14,7 @@ of fastText.
 """
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.math cimport exp, expf, log, sqrtf
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
@@ -26,10 +27,6 @@ from ._fasttext_lines cimport (
 )
 
 import numpy as np
-
-
-cdef extern from "Python.h":
-    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
 
 
 cdef extern from "_fasttext.h" nogil:
