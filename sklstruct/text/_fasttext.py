@@ -128,8 +128,7 @@ class FastTextFile:
         self._image = source.image
         self.settings = _read_settings(source)
         self.supervised = self.settings["model"] == "supervised"
-        words = self._read_words(source)
-        pairs = self._read_pairs(source)
+        words, pairs = self._read_words(source)
         self.quantized = source.flag("the mark of codes")
         if pairs is not None and not self.quantized:
             raise source.fail(
@@ -156,10 +155,14 @@ class FastTextFile:
             children,
         )
 
-    def _read_words(self, source: _Bytes) -> np.ndarray:
-        """Read the dictionary; returns its hash table."""
+    def _read_words(self, source: _Bytes) -> tuple[np.ndarray, np.ndarray | None]:
+        """Read the dictionary.
+
+        Returns its hash table, and (bucket, row) of the buckets that were kept; None:
+        all.
+        """
         size, self.n_words, self.n_labels = source.numbers("<3i", "the dictionary")
-        self.n_tokens, self._n_pairs = source.numbers("<2q", "the dictionary")
+        _, n_pairs = source.numbers("<2q", "the dictionary")
         if min(self.n_words, self.n_labels) < 0 or size != self.n_words + self.n_labels:
             raise source.fail(
                 f"damaged: {size} entries, {self.n_words} words and {self.n_labels} "
@@ -180,14 +183,10 @@ class FastTextFile:
             )
         table = np.zeros((_slots(size), 2), dtype=np.uint32)
         _open.fill_table(source.image, self._start, table)
-        return table
-
-    def _read_pairs(self, source: _Bytes) -> np.ndarray | None:
-        """(bucket, row) of the buckets that were kept; None: all."""
-        if self._n_pairs < 0:
-            return None
-        what = "the list of kept buckets"
-        return source.array("<i4", 2 * self._n_pairs, what).reshape(-1, 2)
+        if n_pairs < 0:
+            return table, None
+        pairs = source.array("<i4", 2 * n_pairs, "the list of kept buckets")
+        return table, pairs.reshape(-1, 2)
 
     def _read_input(self, source: _Bytes, pairs: np.ndarray | None) -> _Matrix:
         settings = self.settings
