@@ -446,10 +446,9 @@ def _add_unused(
     one: argparse.ArgumentParser, ignored: str, switches: str = "", refused: str = ""
 ) -> None:
     """Options of KenLM that have no effect, with a value or without, or are refused."""
-    for names in ignored.split():
-        name, *more = names.split(",")
+    for name in ignored.split():
         one.add_argument(
-            name, *more, dest=f"ignored {name}", metavar="X", help="has no effect"
+            name, dest=f"ignored {name}", metavar="X", help="has no effect"
         )
     for name in switches.split():
         one.add_argument(
