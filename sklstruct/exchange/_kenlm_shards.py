@@ -125,15 +125,10 @@ class KenlmPlan(NGramPlan):
         counts, samples = facts
         return self._kind(counts, self.ids, samples, self._option)
 
-    def values(self, shard: int, folder: str, path: str, facts: Facts) -> None:
-        """Write the values of quantised numbers of the orders of a shard."""
-        self._on_file("values", shard, folder, path, facts)
-
-    def fill(self, shard: int, folder: str, path: str, facts: Facts) -> Any:
-        """Fill the parts of the tables of a shard; what these leave for the end."""
-        return self._on_file("fill", shard, folder, path, facts)
-
-    def _on_file(self, step, shard, folder, path, facts):
+    def on_file(
+        self, shard: int, step: str, folder: str, path: str, facts: Facts
+    ) -> Any:
+        """Take a step of the file for a shard: its `values`, or `fill` its parts."""
         files = EntryFiles(folder, self.n_shards)
         with open_there(path) as image:
             call = getattr(self.file(facts), step)
