@@ -144,13 +144,18 @@ class Model(Tables):
             raise TypeError(f"config must be a Config, got {type(config).__name__}")
         name = os.path.abspath(path_as_peers_take(path))
         try:
-            self._set(_load(name), os.fsencode(name))
+            image = _load(name)
         except (OSError, ValueError) as exc:
             raise OSError(f"Cannot read model '{name}' ({exc})") from exc
+        self._set(image, os.fsencode(name))
 
     def _set(self, image: Any, path: bytes) -> None:
-        layout = read_layout(memoryview(image), os.fsdecode(path) or "image")
-        super().__init__(image, layout)
+        label = os.fsdecode(path) or "image"
+        try:
+            layout = read_layout(memoryview(image), label)
+            super().__init__(image, layout)
+        except ValueError as exc:
+            raise OSError(f"Cannot read model '{label}' ({exc})") from exc
         self._image, self._layout, self.path = image, layout, path
         self.order, self.n_words = layout.order, layout.n_words
 
