@@ -9,6 +9,7 @@ import argparse
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -150,30 +151,24 @@ def _subcommand(
     return one
 
 
-def _at_least(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
-    def number(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least:
-            message = f"{text!r}: a whole number of at least {least} was expected"
-            raise argparse.ArgumentTypeError(message)
-        if value > most:
-            raise argparse.ArgumentTypeError(f"{text}: at most {most}")
-        return value
+def _number(kind: Any, what: str, allowed: Callable[[Any], bool]) -> Any:
+    def number(text: str) -> Any:
+        with suppress(ValueError):
+            value = kind(text)
+            if allowed(value):
+                return value
+        raise argparse.ArgumentTypeError(f"{text!r}: {what} was expected")
 
     return number
 
 
-def _real(what: str, allowed: Callable[[float], bool]) -> Callable[[str], float]:
-    def number(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not allowed(value):
-            raise argparse.ArgumentTypeError(f"{text!r}: {what} was expected")
+def _at_least(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
+    whole = _number(int, f"a whole number of at least {least}", lambda n: n >= least)
+
+    def number(text: str) -> int:
+        value = whole(text)
+        if value > most:
+            raise argparse.ArgumentTypeError(f"{text}: at most {most}")
         return value
 
     return number
@@ -346,7 +341,7 @@ def _add_classify(add: Any) -> None:
     )  # fmt: skip
     train.add_argument(
         "-C",
-        type=_real("a positive number", lambda C: 0 < C < math.inf),
+        type=_number(float, "a positive number", lambda C: 0 < C < math.inf),
         default=1.0,
         help="inverse of the regularisation, positive (1)",
     )
@@ -375,7 +370,7 @@ def _add_classify(add: Any) -> None:
         one.add_argument("-k", type=_at_least(1), default=1, help="most labels (1)")
         one.add_argument(
             "--threshold", default=0.0, metavar="P",
-            type=_real("a number from 0 to 1", lambda p: 0 <= p <= 1),
+            type=_number(float, "a number from 0 to 1", lambda p: 0 <= p <= 1),
             help="least probability of a label, from 0 to 1 (0)",
         )  # fmt: skip
     for one in (train, test):
@@ -451,10 +446,9 @@ def _add_unused(
     one: argparse.ArgumentParser, ignored: str, switches: str = "", refused: str = ""
 ) -> None:
     """Options of KenLM that have no effect, with a value or without, or are refused."""
-    for names in ignored.split():
-        name, *more = names.split(",")
+    for name in ignored.split():
         one.add_argument(
-            name, *more, dest=f"ignored {name}", metavar="X", help="has no effect"
+            name, dest=f"ignored {name}", metavar="X", help="has no effect"
         )
     for name in switches.split():
         one.add_argument(

@@ -27,63 +27,47 @@ _BYTES = 1 << 18
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
-class _OfTextClassifier:
-    """A `TextClassifier`, with the answers that the command prints."""
-
-    def __init__(self, model: TextClassifier) -> None:
-        self.model = model
-
-    def best(
-        self, texts: list[str], k: int, threshold: float
-    ) -> list[list[tuple[str, float]]]:
-        """The k most probable labels of each text, from a probability on."""
-        k = min(k, self.model.classes_.size)
-        found = self.model.predict_top_k(texts, k, return_log_proba=True)
-        labels, proba = found[0].tolist(), np.exp(found[1]).tolist()
-        return [
-            [(str(label), p) for label, p in zip(*row) if p >= threshold]
-            for row in zip(labels, proba)
-        ]
-
-    def figures(self, texts: list[str], labels: list[list[str]]) -> dict[str, Any]:
-        """The log-loss of the texts whose labels the model knows."""
-        known = set(map(str, self.model.classes_.tolist()))
-        several = self.model.estimator_.multilabel_
-        kept = [
-            i
-            for i, row in enumerate(labels)
-            if known.issuperset(row) and (several or len(row) == 1)
-        ]
-        if not kept:
-            return {"log_loss": None}
-        y: Any = [labels[i] for i in kept]
-        if not several:
-            kind = self.model.classes_.dtype
-            y = np.array([row[0] for row in y]).astype(kind)
-        return {"log_loss": log_loss_of(self.model, [texts[i] for i in kept], y)}
-
-
-class _OfFastText:
-    """A model of fastText, with the same answers."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def best(
-        self, texts: list[str], k: int, threshold: float
-    ) -> list[list[tuple[str, float]]]:
-        labels, proba = self.model.predict(texts, k=k, threshold=threshold)
+def _best(
+    model: Any, texts: list[str], k: int, threshold: float
+) -> list[list[tuple[str, float]]]:
+    """The k most probable labels of each text, from a probability on."""
+    if not isinstance(model, TextClassifier):
+        labels, proba = model.predict(texts, k=k, threshold=threshold)
         return [list(zip(row, p.tolist())) for row, p in zip(labels, proba)]
+    found = model.predict_top_k(
+        texts, min(k, model.classes_.size), return_log_proba=True
+    )
+    labels, proba = found[0].tolist(), np.exp(found[1]).tolist()
+    return [
+        [(str(label), p) for label, p in zip(*row) if p >= threshold]
+        for row in zip(labels, proba)
+    ]
 
-    def figures(self, texts: list[str], labels: list[list[str]]) -> dict[str, Any]:
-        return {}
+
+def _log_loss(
+    model: TextClassifier, texts: list[str], labels: list[list[str]]
+) -> float | None:
+    """That of the texts whose labels the model knows."""
+    known = set(map(str, model.classes_.tolist()))
+    several = model.estimator_.multilabel_
+    kept = [
+        i
+        for i, row in enumerate(labels)
+        if known.issuperset(row) and (several or len(row) == 1)
+    ]
+    if not kept:
+        return None
+    y: Any = [labels[i] for i in kept]
+    if not several:
+        y = np.array([row[0] for row in y]).astype(model.classes_.dtype)
+    return log_loss_of(model, [texts[i] for i in kept], y)
 
 
-def _load(path: str) -> _OfTextClassifier | _OfFastText:
+def _load(path: str) -> Any:
     """The model of a file of `TextClassifier.save` or of fastText."""
     if path != "-" and is_fasttext(path):
-        return _OfFastText(fasttext.load_model(path))
-    return _OfTextClassifier(TextClassifier.load(source_of(path)))
+        return fasttext.load_model(path)
+    return TextClassifier.load(source_of(path))
 
 
 def _delimiter(path: str) -> str | None:
@@ -193,7 +177,7 @@ def predict(arguments: argparse.Namespace) -> None:
         model = _load(arguments.model)
     with open_read(source_of(arguments.text), name="FILE") as (file, label):
         for lines in _arrived(file, label):
-            for row in model.best(lines, arguments.k, arguments.threshold):
+            for row in _best(model, lines, arguments.k, arguments.threshold):
                 print(_answer(row, arguments.json))
             sys.stdout.flush()
 
@@ -236,15 +220,16 @@ def test(arguments: argparse.Namespace) -> None:
     for i in range(0, len(texts), _LINES):
         part = slice(i, i + _LINES)
         for found, right in zip(
-            model.best(texts[part], k, arguments.threshold), labels[part]
+            _best(model, texts[part], k, arguments.threshold), labels[part]
         ):
             n_found += len(found)
             n_right += len({label for label, _ in found} & set(right))
     n_labels = sum(len(set(row)) for row in labels)
-    figures = {
+    figures: dict[str, Any] = {
         "n_texts": len(texts),
         f"precision_at_{k}": n_right / max(n_found, 1),
         f"recall_at_{k}": n_right / max(n_labels, 1),
-        **model.figures(texts, labels),
     }
+    if isinstance(model, TextClassifier):
+        figures["log_loss"] = _log_loss(model, texts, labels)
     print_figures(figures, arguments.json)

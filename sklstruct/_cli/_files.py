@@ -13,7 +13,6 @@ from typing import Any
 
 from .. import exchange
 from .._files import check_writable, without_compression
-from ..backoff import BackoffModel
 from ..symbols import TextFile
 
 # Arguments that name files to read, and files to write with what messages call them.
@@ -120,10 +119,3 @@ def read_words(path: str, quiet: bool) -> list[str]:
             file=sys.stderr,
         )
     return words
-
-
-def write_model(
-    model: BackoffModel, path: str, format: str | None = None, **options: Any
-) -> None:
-    """Write a model; None: in the format of the suffix. "-" is standard output."""
-    exchange.write(model, target_of(path), format=format, **options)

@@ -257,9 +257,6 @@ def build_binary(arguments: argparse.Namespace) -> None:
     exchange.write(model, arguments.output, format=format, **options)
 
 
-_LEVELS = {"2": 3, "1": 2, "0": 1}
-
-
 def query(arguments: argparse.Namespace) -> None:
     """``sklstruct query``."""
     _tell_ignored(arguments)
@@ -273,8 +270,8 @@ def query(arguments: argparse.Namespace) -> None:
     for level in arguments.level or ["all"]:
         if level == "all":
             levels.update(names)
-        elif level in _LEVELS:  # as KenLM, it takes the place of those before
-            levels = set(names[: _LEVELS[level]])
+        elif level.isdecimal():  # as KenLM, it takes the place of those before
+            levels = set(names[: int(level) + 1])
         else:
             levels.add(level)
     model = kenlm.Model(arguments.model)

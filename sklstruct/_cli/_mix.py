@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from .. import exchange
 from ..backoff import mix as mix_tables
-from ._files import is_pickle, source_of, write_model
-from ._tables import print_figures, progress
+from ._files import is_pickle
+from ._tables import load_table, print_figures, progress, save_table
 
 
 def mix(arguments: argparse.Namespace) -> None:
@@ -23,14 +22,10 @@ def mix(arguments: argparse.Namespace) -> None:
 
         mix_models(arguments)
         return
-    models = []
-    for path in paths:
-        with progress(arguments, f"reading {path}"):
-            models.append(exchange.read(source_of(path)))
+    models = [load_table(arguments, path) for path in paths]
     with progress(arguments, "mixing"):
         model = mix_tables(models, weights)
-    with progress(arguments, f"writing {arguments.output}"):
-        write_model(model, arguments.output)
+    save_table(arguments, model)
     figures = {
         "weights": {p: w / sum(weights) for p, w in zip(paths, weights)},
         "weight_gap": None,

@@ -15,8 +15,8 @@ from ..backoff import mix
 from ..language_model import LanguageModel, interpolate
 from ..symbols import NumberedText, TextFile, join_symbols
 from ._arguments import MODELS
-from ._files import is_pickle, read_words, source_of, write_model
-from ._tables import load_pickle, print_figures, progress, save_pickle
+from ._files import is_pickle, read_words, source_of
+from ._tables import load_pickle, print_figures, progress, save_pickle, save_table
 
 
 def text_of(paths: list[str]) -> TextFile:
@@ -30,14 +30,6 @@ def load(arguments: argparse.Namespace, path: str, **options: Any) -> LanguageMo
         if not is_pickle(path):
             return LanguageModel.load(source_of(path), **options)
         return load_pickle(path).set_params(**options)
-
-
-def save(lm: LanguageModel, path: str) -> None:
-    """Write a model of sentences in the format of the suffix of the path."""
-    if is_pickle(path):
-        save_pickle(lm, path)
-    else:
-        write_model(lm.backoff_model_, path)
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -75,8 +67,10 @@ def train(arguments: argparse.Namespace) -> None:
             lm.set_callbacks(shown)
         lm.fit(text_of(arguments.text), X_val=held_out)
         lm.set_callbacks()
-    with progress(arguments, f"writing {arguments.output}"):
-        save(lm, arguments.output)
+    if is_pickle(arguments.output):
+        save_pickle(arguments, lm)
+    else:
+        save_table(arguments, lm.backoff_model_)
 
 
 def evaluate(arguments: argparse.Namespace) -> None:
@@ -165,12 +159,11 @@ def mix_models(arguments: argparse.Namespace) -> None:
         else:
             lm = interpolate(models, weights=arguments.weights)
     mixture = lm.estimator_
-    with progress(arguments, f"writing {arguments.output}"):
-        if is_pickle(arguments.output):
-            save_pickle(lm, arguments.output)
-        else:
-            tables = [model.backoff_model_ for model in models]
-            write_model(mix(tables, mixture.weights_), arguments.output)
+    if is_pickle(arguments.output):
+        save_pickle(arguments, lm)
+    else:
+        tables = [model.backoff_model_ for model in models]
+        save_table(arguments, mix(tables, mixture.weights_))
     figures = {
         "weights": dict(zip(arguments.models, mixture.weights_.tolist())),
         "weight_gap": mixture.weight_gap_,

@@ -21,7 +21,7 @@ from .._description import Description, shown
 from .._files import open_read, open_write
 from ..backoff import BackoffModel, restrict
 from ..backoff import prune as prune_model
-from ._files import is_pickle, read_words, source_of, write_model
+from ._files import is_pickle, read_words, source_of, target_of
 
 if TYPE_CHECKING:
     from ..language_model import LanguageModel
@@ -99,15 +99,15 @@ def load_pickle(path: str) -> LanguageModel:
     return model
 
 
-def save_pickle(lm: LanguageModel, path: str) -> None:
-    """Write a model of sentences as a pickle."""
-    with open_write(path) as file:
+def save_pickle(arguments: argparse.Namespace, lm: LanguageModel) -> None:
+    """Write the model of sentences of a command as a pickle."""
+    path = arguments.output
+    with progress(arguments, f"writing {path}"), open_write(path) as file:
         pickle.dump(lm, file, protocol=pickle.HIGHEST_PROTOCOL)
 
 
-def load_table(arguments: argparse.Namespace) -> BackoffModel:
-    """The back-off model of a command, from a file of any kind."""
-    path = arguments.model
+def load_table(arguments: argparse.Namespace, path: str) -> BackoffModel:
+    """A back-off model of a command, from a file of any kind."""
     with progress(arguments, f"reading {path}"):
         if not is_pickle(path):
             return exchange.read(source_of(path))
@@ -117,14 +117,18 @@ def load_table(arguments: argparse.Namespace) -> BackoffModel:
             raise ValueError(f"{path}: {exc}") from exc
 
 
-def save_table(model: BackoffModel, path: str, **options: Any) -> None:
-    """Write a back-off model in the format of the suffix of the path."""
-    if not is_pickle(path):
-        write_model(model, path, **options)
-        return
-    from ..language_model import LanguageModel
+def save_table(
+    arguments: argparse.Namespace, model: BackoffModel, **options: Any
+) -> None:
+    """Write the back-off model of a command in the format of the suffix."""
+    path = arguments.output
+    if is_pickle(path):
+        from ..language_model import LanguageModel
 
-    save_pickle(LanguageModel.from_backoff(model), path)
+        save_pickle(arguments, LanguageModel.from_backoff(model))
+        return
+    with progress(arguments, f"writing {path}"):
+        exchange.write(model, target_of(path), **options)
 
 
 def prune(arguments: argparse.Namespace) -> None:
@@ -132,7 +136,7 @@ def prune(arguments: argparse.Namespace) -> None:
     threshold, to, vocabulary = arguments.threshold, arguments.to, arguments.vocabulary
     if threshold is None and to is None and vocabulary is None:
         raise ValueError("--threshold, --to or --vocabulary is needed")
-    model = load_table(arguments)
+    model = load_table(arguments, arguments.model)
     with progress(arguments, f"pruning {model.n_pairs} n-grams"):
         if vocabulary is not None:
             model = restrict(model, read_words(vocabulary, arguments.quiet))
@@ -140,8 +144,7 @@ def prune(arguments: argparse.Namespace) -> None:
             to = int(to) if to.isdecimal() else to
         if threshold is not None or to is not None:
             model = prune_model(model, threshold, to=to)
-    with progress(arguments, f"writing {arguments.output}"):
-        save_table(model, arguments.output)
+    save_table(arguments, model)
 
 
 def convert(arguments: argparse.Namespace) -> None:
@@ -154,15 +157,12 @@ def convert(arguments: argparse.Namespace) -> None:
         ):
             raise ValueError("--precision is for ARPA files, and OUTPUT is not one")
         options["precision"] = arguments.precision
-    model = load_table(arguments)
-    with progress(arguments, f"writing {arguments.output}"):
-        save_table(model, arguments.output, **options)
+    save_table(arguments, load_table(arguments, arguments.model), **options)
 
 
 def info(arguments: argparse.Namespace) -> None:
     """``sklstruct info``."""
-    model = load_table(arguments)
-    figures = model.describe()
+    figures = load_table(arguments, arguments.model).describe()
     del figures["bytes"]  # in memory
     if os.path.isfile(arguments.model):
         figures["bytes"] = os.path.getsize(arguments.model)

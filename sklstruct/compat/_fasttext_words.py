@@ -112,11 +112,11 @@ class WordVectors:
 
     def get_input_matrix(self) -> np.ndarray:
         """A copy of the input matrix."""
-        return self._file.matrix("input")
+        return self._file.matrix("input").copy()
 
     def get_output_matrix(self) -> np.ndarray:
         """A copy of the output matrix."""
-        return self._file.matrix("output")
+        return self._file.matrix("output").copy()
 
     def get_nearest_neighbors(
         self, word: str, k: int = 10, on_unicode_error: str = "strict"

@@ -143,6 +143,6 @@ def save_kenlm(ask: Ask, plan: KenlmPlan, folder: str, file: Any) -> None:
     written.begin(file, plan.ids.spelling(plan.words))
     file.flush()
     ask("write", folder, file.name, facts, plan.marks(listed))
-    ask("values", folder, file.name, facts)
-    left = ask("fill", folder, file.name, facts)
+    ask("on_file", "values", folder, file.name, facts)
+    left = ask("on_file", "fill", folder, file.name, facts)
     written.finish(file, chain.from_iterable(left))

@@ -45,8 +45,6 @@ _MARKS = (b"<s>", b"</s>", *_UNKNOWN)
 class Named(Protocol):
     """A file that makes errors with its name in them."""
 
-    label: str
-
     def fail(self, message: str, line: int | None = None) -> ValueError: ...
 
 
@@ -195,8 +193,8 @@ class _Source:
         }[code]
 
 
-def _read_counts(source: _Source) -> tuple[list[int], list[int], bytes]:
-    """The header: counts of n-grams and the numbers of the lines that give them."""
+def _read_counts(source: _Source) -> tuple[list[int], bytes]:
+    """The counts of n-grams in the header, and the line after it."""
     first = None
     while (line := source.read_line()) != b"\\data\\":
         if line is None:
@@ -212,7 +210,6 @@ def _read_counts(source: _Source) -> tuple[list[int], list[int], bytes]:
                         f"the file begins with {name}; save it as UTF-8 without one", 1
                     )
     counts: list[int] = []
-    lines: list[int] = []
     while True:
         line = source.read_content()
         if line is None:
@@ -235,10 +232,11 @@ def _read_counts(source: _Source) -> tuple[list[int], list[int], bytes]:
         if len(match[2]) > _MOST_DIGITS or int(match[2]) > INT32_MAX:
             raise source.fail("more than 2^31 - 1 n-grams", source.line - 1)
         counts.append(int(match[2]))
-        lines.append(source.line - 1)
+        if counts[0] == 0:
+            raise source.fail("the file has no unigrams", source.line - 1)
     if not counts:
         raise source.fail("the header has no counts", source.line - 1)
-    return counts, lines, line
+    return counts, line
 
 
 def _quoted(line: bytes) -> str:
@@ -276,16 +274,13 @@ def _read_section(
     if count:
         source.skip_blank()
     first = source.line
-    row, full = 0, count == 0
-    while not full:
-        row, full = source.parse(words, highest, ids, values, row)
-        if full and row < count:
+    row, more = 0, True
+    while more and row < count:
+        if row == size:
             size = min(count, 2 * size)
             ids = np.concatenate([ids, np.empty((size - row, order), np.int32)])
             values = np.concatenate([values, np.empty((size - row, 2))])
-            full = False
-        elif not full:
-            break
+        row, more = source.parse(words, highest, ids, values, row)
     line = source.read_content()
     if row < count:
         if line is None:
@@ -310,16 +305,16 @@ def read_arpa(file: Any, label: str) -> BackoffModel:
     """See `sklstruct.exchange.read`."""
     source = _Source(file, label)
     header: bytes | None
-    counts, lines, header = _read_counts(source)
-    if counts[0] == 0:
-        raise source.fail("the file has no unigrams", lines[0])
+    counts, header = _read_counts(source)
     order = len(counts)
     words = WordTable()
     sections = []
     for k, count in enumerate(counts, 1):
         section, header = _read_section(source, header, words, k, count, k == order)
         if k == 1:
-            section, line_of = _each_once(source, words.spelling(), section)
+            section, raw, word_of = _each_once(source, words.spelling(), section)
+        elif len(raw) < word_of.size:
+            section = section._replace(ids=word_of[section.ids])
         sections.append(section)
     if header is None:
         raise source.fail("the file is cut short: \\end\\ is missing")
@@ -329,23 +324,30 @@ def read_arpa(file: Any, label: str) -> BackoffModel:
             "it",
             source.line - 1,
         )
-    raw = _fold_unknown(source, words.spelling(), sections, line_of)
     spelt, roles = decode_words(source, raw, sections[0].first_line)
     return build_model(source, spelt, roles, sections)
 
 
 def _each_once(
     source: _Source, raw: list[bytes], section: Section
-) -> tuple[Section, np.ndarray]:
-    """The unigrams, each once, so that row i is word i; the line of each row.
+) -> tuple[Section, list[bytes], np.ndarray]:
+    """The unigrams, each once, so that row i is word i; the words; the word of each id.
 
-    A mark may occur twice. KenLM then takes the first line of <s> and </s>, and the
-    last one of <unk>.
+    <UNK> and <unk> are one word, and a mark may occur twice. KenLM then takes the first
+    line of <s> and </s>, and the last one of <unk>.
     """
     ids = section.ids[:, 0]
-    lines = section.first_line + np.arange(ids.size)
+    word_of = np.arange(len(raw), dtype=np.int32)
+    if set(_UNKNOWN) <= set(raw):
+        keep, gone = sorted(map(raw.index, _UNKNOWN))
+        raw[keep] = b"<unk>"
+        del raw[gone]
+        word_of[gone:] -= 1
+        word_of[gone] = keep
+        ids = word_of[ids]
     if len(raw) == ids.size:
-        return section, lines
+        return section, raw, word_of
+    lines = section.first_line + np.arange(ids.size)
     found, row = np.unique(ids, return_index=True)  # the first rows
     for again in np.setdiff1d(np.arange(ids.size), row).tolist():
         word, first = raw[ids[again]], int(row[ids[again]])
@@ -355,43 +357,19 @@ def _each_once(
             )
         last = word in _UNKNOWN
         if (section.values[again] != section.values[first]).any():
-            _tell_twice(source, word, lines[first], lines[again], last)
+            used = lines[again if last else first]
+            warn(
+                f"{source.label}: {word.decode()} has one pair of numbers in line "
+                f"{lines[first]} and another in line {lines[again]}; those of line "
+                f"{used} are used, as KenLM does",
+            )
         if last:
             row[ids[again]] = again
-    return Section(found[:, None], section.values[row], section.first_line), lines[row]
-
-
-def _tell_twice(
-    source: _Source, word: bytes, first: int, again: int, last: bool
-) -> None:
-    warn(
-        f"{source.label}: {word.decode()} has one pair of numbers in line {first} and "
-        f"another in line {again}; those of line {again if last else first} are used, "
-        "as KenLM does",
+    return (
+        Section(found[:, None], section.values[row], section.first_line),
+        raw,
+        word_of,
     )
-
-
-def _fold_unknown(
-    source: _Source, raw: list[bytes], sections: list[Section], lines: np.ndarray
-) -> list[bytes]:
-    """The words without <UNK>, where there is <unk> too; both are one word."""
-    if not set(_UNKNOWN) <= set(raw):
-        return raw
-    keep, gone = sorted(map(raw.index, _UNKNOWN))
-    first = sections[0]
-    if (first.values[keep] != first.values[gone]).any():
-        earlier, later = sorted((int(lines[keep]), int(lines[gone])))
-        _tell_twice(source, b"<unk>", earlier, later, last=True)
-    # The last line counts, as in KenLM.
-    values = first.values.copy()
-    values[keep] = values[keep if lines[keep] > lines[gone] else gone]
-    new = np.arange(len(raw), dtype=np.int32)
-    new[gone:] -= 1
-    new[gone] = keep
-    left = np.delete(np.arange(len(raw)), gone)
-    sections[0] = Section(new[left][:, None], values[left], first.first_line)
-    sections[1:] = [s._replace(ids=new[s.ids]) for s in sections[1:]]
-    return [raw[i] for i in left]
 
 
 def decode_words(
@@ -545,16 +523,14 @@ def _sorted_pairs(
     key += target
     if len(key) < 2 or (key[1:] > key[:-1]).all():
         return None
-    by_key = np.argsort(key)
+    by_key = np.argsort(key, kind="stable")
     ordered = key[by_key]
-    order = section.ids.shape[1]
-    if (ordered[1:] == ordered[:-1]).any():
-        by_key = np.argsort(key, kind="stable")
-        ordered = key[by_key]
-        again = int(by_key[1:][ordered[1:] == ordered[:-1]].min())
+    same = ordered[1:] == ordered[:-1]
+    if same.any():
+        again = int(by_key[1:][same].min())
         text = " ".join(spelt[w] for w in section.ids[again])
         raise source.fail(
-            f"the {order}-gram {text!r} occurs twice",
+            f"the {section.ids.shape[1]}-gram {text!r} occurs twice",
             section.first_line + again,
         )
     return by_key

@@ -16,7 +16,6 @@ room of the file a second time.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from typing import Any
@@ -36,6 +35,7 @@ from ._arpa_write import (
     log10_probs,
     marks_of_unigrams,
 )
+from ._kenlm_entries import shard_file
 from ._words import FileWords, check_backoffs
 
 # Contexts, and pairs, of a piece: a few MB.
@@ -154,7 +154,7 @@ class ShardNGrams:
         """
         # The file begins with the first bytes of the weights for each shard.
         begin = np.zeros(self._plan.n_shards, dtype=np.int64)
-        with open(_weights(folder, self._shard), "wb") as file:
+        with open(shard_file(folder, "weights", self._shard), "wb") as file:
             begin.tofile(file)
             for shard, nodes in enumerate(self._chosen()):
                 begin[shard] = file.tell()
@@ -201,7 +201,7 @@ class ShardNGrams:
     def _fetch(self, folder: str) -> None:
         """Read the weights of the n-grams, which all shards gave."""
         for shard in range(self._plan.n_shards):
-            with open(_weights(folder, shard), "rb") as file:
+            with open(shard_file(folder, "weights", shard), "rb") as file:
                 file.seek(8 * self._shard)
                 file.seek(int(np.fromfile(file, np.int64, 1)[0]))
                 while (shape := np.fromfile(file, np.int64, 2))[0]:
@@ -267,7 +267,7 @@ class ArpaShard(ShardNGrams):
         ]
         sections.insert(1, self._format(self._never_rows()))
         sizes = []
-        with open(_lines(folder, self._shard), "wb") as raw:
+        with open(shard_file(folder, "lines", self._shard), "wb") as raw:
             for section in sections:
                 at = raw.tell()
                 first = next(section, None)
@@ -313,7 +313,7 @@ class ArpaPlan(NGramPlan):
     ) -> None:
         """Copy the lines of a shard, from and to the places of their sections."""
         with (
-            open(_lines(folder, shard), "rb") as lines,
+            open(shard_file(folder, "lines", shard), "rb") as lines,
             open_there(path) as file,
         ):
             for at, size in zip(places[shard], sizes[shard]):
@@ -328,11 +328,3 @@ class ArpaPlan(NGramPlan):
         root = ContextTree(np.array([-1]), np.array([-1]))
         blocks = format_rows(rows, self.words, root, self.order, self.precision)
         return b"".join(bytes(block) for block in blocks)
-
-
-def _weights(folder: str, shard: int) -> str:
-    return os.path.join(folder, f"weights{shard}")
-
-
-def _lines(folder: str, shard: int) -> str:
-    return os.path.join(folder, f"lines{shard}")

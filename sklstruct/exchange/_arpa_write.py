@@ -76,8 +76,7 @@ def log10_probs(log_prob: np.ndarray, zero: float = _ZERO) -> np.ndarray:
 def log10_backoffs(log_backoff: np.ndarray, zero: float = _ZERO) -> np.ndarray:
     """The last column of a file."""
     out = log_backoff / _LN10
-    if zero > -np.inf:
-        out[out == -np.inf] = zero
+    out[out == -np.inf] = zero
     return out
 
 

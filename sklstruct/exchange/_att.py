@@ -306,7 +306,7 @@ class _Reader:
         """The context of each state that is reached, the oldest word first."""
         self.context: dict[int, tuple[int, ...]] = {self.root: ()}
         self.at: dict[tuple[int, ...], int] = {(): self.root}
-        self._seen = {self.root}
+        self._queue = [self.root]
         if self.root != 0:
             if self.depth[0] != 1:
                 raise self.fail(
@@ -314,11 +314,10 @@ class _Reader:
                     "the start mark, and backs off to the unigrams"
                 )
             self._reach(0, (_START,), None)
-        queue = [0, self.root] if self.root != 0 else [0]
-        for state in queue:
+        for state in self._queue:
             own, lower = self.context[state], self.lower[state]
-            if lower is not None and self._reach(lower[0], own[1:], None):
-                queue.append(lower[0])
+            if lower is not None:
+                self._reach(lower[0], own[1:], None)
             for word, (target, _, line) in self.arcs[state].items():
                 depth, ngram = self.depth[target], (*own, word)
                 if depth > len(ngram):
@@ -327,9 +326,8 @@ class _Reader:
                         f"{len(ngram)} words",
                         line,
                     )
-                if self._reach(target, ngram[len(ngram) - depth :], line):
-                    queue.append(target)
-        for state in queue:
+                self._reach(target, ngram[len(ngram) - depth :], line)
+        for state in self._queue:
             for word, (target, _, line) in self.arcs[state].items():
                 ngram = (*self.context[state], word)
                 for k in range(len(ngram) - self.depth[target]):
@@ -341,7 +339,9 @@ class _Reader:
                         )
 
     def _reach(self, state, context, line):
-        """Name the context of a state; True if it was not named before."""
+        """Name the context of a state."""
+        if state not in self.context:
+            self._queue.append(state)
         known = self.context.setdefault(state, context)
         if known != context or self.at.setdefault(context, state) != state:
             raise self.fail(
@@ -349,9 +349,6 @@ class _Reader:
                 "are in one place",
                 line,
             )
-        first = state not in self._seen
-        self._seen.add(state)
-        return first
 
     def model(self) -> BackoffModel:
         """The model of the states that are reached."""

@@ -48,14 +48,14 @@ class Source(NamedTuple):
 def put_entries(folder: str, shard: int, blocks: Iterable[Entries]) -> None:
     """Write the entries of a shard into a file of the folder."""
     index: dict[int, list[np.ndarray]] = {}
-    with open(_path(folder, "entries", shard), "wb") as file:
+    with open(shard_file(folder, "entries", shard), "wb") as file:
         for table, rows, part, n_parts in blocks:
             grouped = np.empty_like(rows)
             start = np.empty(n_parts + 1, dtype=np.int64)
             group(rows, part, grouped, start)
             index.setdefault(table, []).append(start * 4 * rows.shape[1] + file.tell())
             file.write(grouped.data)
-    with open(_path(folder, "index", shard), "wb") as file:
+    with open(shard_file(folder, "index", shard), "wb") as file:
         starts = {table: np.array(some) for table, some in index.items()}
         pickle.dump(starts, file, protocol=5)
 
@@ -66,7 +66,7 @@ class EntryFiles:
     def __init__(self, folder: str, n_shards: int) -> None:
         self._folder, self._index = folder, []
         for shard in range(n_shards):
-            with open(_path(folder, "index", shard), "rb") as file:
+            with open(shard_file(folder, "index", shard), "rb") as file:
                 self._index.append(pickle.load(file))
 
     def sizes(self, table: int, n_parts: int) -> np.ndarray:
@@ -82,7 +82,7 @@ class EntryFiles:
         for shard, index in enumerate(self._index):
             if table in index:
                 places = index[table][:, [first, last]].tolist()
-                with open(_path(self._folder, "entries", shard), "rb") as file:
+                with open(shard_file(self._folder, "entries", shard), "rb") as file:
                     for start, stop in places:
                         if start < stop:
                             file.seek(start)
@@ -116,5 +116,6 @@ def put(image: Any, at: int, data: Any) -> None:
     image.write(data)
 
 
-def _path(folder: str, what: str, shard: int) -> str:
+def shard_file(folder: str, what: str, shard: int) -> str:
+    """The path of a file of a shard, for the other shards."""
     return os.path.join(folder, f"{what}{shard}")

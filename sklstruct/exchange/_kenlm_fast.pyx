@@ -18,16 +18,13 @@ of the contexts from its length up, the shortest first.
 """
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdlib cimport free, malloc
 from libc.string cimport memchr
 
 from .._watch cimport Watch, over, propagate, watch_of
 
 import numpy as np
-
-
-cdef extern from "Python.h":
-    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
 
 
 MOST_ORDER = MOST

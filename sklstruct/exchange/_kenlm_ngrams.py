@@ -119,8 +119,12 @@ class NGrams:
             yield k + 1, never, *bits_of(never, begins[never.own], ending)
 
 
+# One for each n-gram, or one for all.
+Flags = np.ndarray | np.bool_
+
+
 def bits_of(
-    rows: NgramRows, begins: np.ndarray, ends: np.ndarray
+    rows: NgramRows, begins: Flags, ends: Flags
 ) -> tuple[np.ndarray, np.ndarray]:
     """The bits of probability and weight of n-grams.
 
@@ -129,7 +133,7 @@ def bits_of(
     return prob_bits(rows.log_prob, ends), weight_bits(rows.log_backoff, begins)
 
 
-def prob_bits(log_prob: np.ndarray, ends: np.ndarray) -> np.ndarray:
+def prob_bits(log_prob: np.ndarray, ends: Flags) -> np.ndarray:
     """The bits of log10-probabilities; the sign holds `ends`."""
     with np.errstate(over="ignore"):  # beyond the range: -inf, as KenLM reads it
         prob = log_prob.astype(np.float32).view(np.uint32)
@@ -138,7 +142,7 @@ def prob_bits(log_prob: np.ndarray, ends: np.ndarray) -> np.ndarray:
     return prob
 
 
-def weight_bits(log_backoff: np.ndarray, begins: np.ndarray) -> np.ndarray:
+def weight_bits(log_backoff: np.ndarray, begins: Flags) -> np.ndarray:
     """The bits of log10-weights; the sign of a weight of 0 holds `begins`."""
     with np.errstate(over="ignore"):
         weight = log_backoff.astype(np.float32)
@@ -149,7 +153,7 @@ def weight_bits(log_backoff: np.ndarray, begins: np.ndarray) -> np.ndarray:
     return bits
 
 
-def _signs(which: np.ndarray) -> np.ndarray:
+def _signs(which: Flags) -> np.ndarray:
     """The sign bit where `which`. A mask as an index takes far longer than a shift."""
     return np.left_shift(which, 31, dtype=np.uint32)
 

@@ -7,7 +7,6 @@ n-grams before it. So each shard gives its n-grams to the parts of the tables (s
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,11 +17,12 @@ from ..context_tree._shards import Prefix, border
 from ..symbols import Labels
 from ._arpa_shards import NGramPlan, ShardNGrams
 from ._arpa_write import NgramRows, log10_backoffs
-from ._kenlm_entries import EntryFiles, Source, put_entries
+from ._kenlm_entries import EntryFiles, Source, put_entries, shard_file
 from ._kenlm_layout import NO_LONGER
 from ._kenlm_ngrams import (
     Part,
     WordIds,
+    bits_of,
     check_order,
     newest_of_some,
     prob_bits,
@@ -50,7 +50,7 @@ class KenlmShard(ShardNGrams):
         Also writes which n-grams of borrowed contexts end a longer n-gram of the shard.
         """
         ends, pairs = self._ends(), self._pairs
-        with open(_endings(folder, self._shard), "wb") as file:
+        with open(shard_file(folder, "endings", self._shard), "wb") as file:
             for node in pairs.tree.level_ptr[: pairs.borrowed].tolist():
                 np.packbits(ends[pairs.ptr[node] : pairs.ptr[node + 1]]).tofile(file)
         return super().give(folder)
@@ -77,7 +77,7 @@ class KenlmShard(ShardNGrams):
         ends, ptr = self._ends(), self._pairs.ptr
         plan, tree, is_first = self._plan, self._pairs.tree, self._shard == 0
         for shard in range(self._shard + 1, plan.n_shards):
-            with open(_endings(folder, shard), "rb") as file:
+            with open(shard_file(folder, "endings", shard), "rb") as file:
                 for node in border(tree, plan.first[shard], True):
                     some = ends[ptr[node] : ptr[node + 1]]
                     found = np.fromfile(file, np.uint8, (some.size + 7) // 8)
@@ -90,10 +90,9 @@ class KenlmShard(ShardNGrams):
 
     def _parts(self, ends: np.ndarray, marks: NgramRows | None) -> Iterator[Part]:
         rows = self._never_rows()
-        yield 1, rows, prob_bits(rows.log_prob, _none(rows)), rows.log_backoff
+        yield 1, rows, prob_bits(rows.log_prob, np.False_), rows.log_backoff
         if marks is not None:
-            weight = weight_bits(marks.log_backoff, _none(marks))
-            yield 1, marks, prob_bits(marks.log_prob, _none(marks)), weight
+            yield 1, marks, *bits_of(marks, np.False_, np.False_)
         for order in range(1, self._plan.order + 1):
             for rows, slots in self._rows(order):
                 prob = prob_bits(rows.log_prob, ends[slots])
@@ -126,25 +125,11 @@ class KenlmPlan(NGramPlan):
         counts, samples = facts
         return self._kind(counts, self.ids, samples, self._option)
 
-    def values(self, shard: int, folder: str, path: str, facts: Facts) -> None:
-        """Write the values of quantised numbers of the orders of a shard."""
-        self._on_file("values", shard, folder, path, facts)
-
-    def fill(self, shard: int, folder: str, path: str, facts: Facts) -> Any:
-        """Fill the parts of the tables of a shard; what these leave for the end."""
-        return self._on_file("fill", shard, folder, path, facts)
-
-    def _on_file(self, step, shard, folder, path, facts):
+    def on_file(
+        self, shard: int, step: str, folder: str, path: str, facts: Facts
+    ) -> Any:
+        """Take a step of the file for a shard: its `values`, or `fill` its parts."""
         files = EntryFiles(folder, self.n_shards)
         with open_there(path) as image:
             call = getattr(self.file(facts), step)
             return call(image, files, shard, self.n_shards)
-
-
-def _none(rows: NgramRows) -> np.ndarray:
-    """False for each n-gram."""
-    return np.zeros(rows.node.size, dtype=bool)
-
-
-def _endings(folder: str, shard: int) -> str:
-    return os.path.join(folder, f"endings{shard}")

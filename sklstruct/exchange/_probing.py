@@ -174,22 +174,17 @@ def ngrams(
     words = np.arange(n, dtype=np.int32)
     bits = layout.unigrams.of(image).copy().view(np.uint32).reshape(-1, 2)[:n]
     root = np.zeros(n, dtype=np.int32)
-    known = _Known(
-        words[:, None], root, root, words.astype(np.uint64), bits[:, 0], bits[:, 1]
-    )
-    n_prefixes = 1
-    found = [(known.ids, known.prob, known.weight)]
+    keys = words.astype(np.uint64)
+    found = [_Known(words[:, None], root, root, keys, bits[:, 0], bits[:, 1])]
     for table, count in zip(layout.longer, layout.counts[1:]):
-        longer = _longer(source, known, n_prefixes, image, table, count, max_candidates)
-        n_prefixes, known = known.key.size, longer
-        found.append((known.ids, known.prob, known.weight))
-    return found
+        longer = _longer(source, found[-1], image, table, count, max_candidates)
+        found.append(longer)
+    return [(known.ids, known.prob, known.weight) for known in found]
 
 
 def _longer(
     source: File,
     known: _Known,
-    n_middles: int,
     image: np.ndarray,
     buckets: Buckets,
     count: int,
@@ -202,6 +197,7 @@ def _longer(
     b = np.flatnonzero((known.prob & SIGN) == 0)
     a = a[np.argsort(known.suffix[a], kind="stable")]
     b = b[np.argsort(known.prefix[b], kind="stable")]
+    n_middles = int(np.append(known.prefix, known.suffix).max(initial=0)) + 1
     size_a = np.bincount(known.suffix[a], minlength=n_middles)
     size_b = np.bincount(known.prefix[b], minlength=n_middles)
     n_candidates = float(size_a.astype(np.float64) @ size_b)

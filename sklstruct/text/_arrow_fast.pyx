@@ -8,11 +8,9 @@ string_view ("vu": 16 bytes for each string, its size and its first bytes or its
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
 from cpython.pycapsule cimport PyCapsule_GetPointer
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy, memset, strcmp
-
-cdef extern from "Python.h":
-    const char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *) except NULL
+from libc.string cimport memcpy, strcmp
 
 cdef extern from *:
     """
@@ -81,17 +79,11 @@ cdef int layout_of(const ArrowSchema *schema) noexcept:
 cdef class Chunk:
     """An array of Arrow, which is released with the object."""
 
-    cdef ArrowArray own
-    cdef const ArrowArray *array
-    cdef object keep
-
-    def __cinit__(self):
-        memset(&self.own, 0, sizeof(ArrowArray))
-        self.array = &self.own
+    cdef ArrowArray array
 
     def __dealloc__(self):
-        if self.own.release != NULL:
-            self.own.release(&self.own)
+        if self.array.release != NULL:
+            self.array.release(&self.array)
 
 
 cdef class ArrowStrings:
@@ -112,11 +104,14 @@ cdef class ArrowStrings:
 
     cdef _add_array(self, object schema, object array):
         cdef Chunk chunk = Chunk()
+        cdef ArrowArray *given = <ArrowArray *> PyCapsule_GetPointer(
+            array, b"arrow_array"
+        )
         self.layout = layout_of(
             <ArrowSchema *> PyCapsule_GetPointer(schema, b"arrow_schema")
         )
-        chunk.array = <ArrowArray *> PyCapsule_GetPointer(array, b"arrow_array")
-        chunk.keep = array
+        # The array is moved out of the capsule, which no longer releases it.
+        chunk.array, given.release = given[0], NULL
         self.chunks.append(chunk)
 
     cdef _read(self, object capsule):
@@ -131,9 +126,9 @@ cdef class ArrowStrings:
         schema.release(&schema)
         while self.layout != NOTHING:
             chunk = Chunk()
-            if stream.get_next(stream, &chunk.own) != 0:
+            if stream.get_next(stream, &chunk.array) != 0:
                 self._fail(stream)
-            if chunk.own.release == NULL:
+            if chunk.array.release == NULL:
                 break
             self.chunks.append(chunk)
 
@@ -159,7 +154,7 @@ cdef class ArrowStrings:
         cdef int64_t at = 0
         for chunk in self.chunks:
             if chunk.array.length > 0:
-                places_of(chunk.array, self.layout, &address[at], &size[at])
+                places_of(&chunk.array, self.layout, &address[at], &size[at])
                 at += chunk.array.length
 
 

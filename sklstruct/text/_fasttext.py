@@ -65,10 +65,6 @@ class _Matrix(NamedTuple):
     scale_at: int | None = None
     scale: np.ndarray | None = None
 
-    def given(self) -> tuple:
-        """For `FastTextTables`."""
-        return tuple(self) if self.parts else (self.n, self.at)
-
 
 class _Bytes:
     """The bytes of a file, read from the beginning to the end."""
@@ -132,8 +128,7 @@ class FastTextFile:
         self._image = source.image
         self.settings = _read_settings(source)
         self.supervised = self.settings["model"] == "supervised"
-        words = self._read_words(source)
-        pairs = self._read_pairs(source)
+        words, pairs = self._read_words(source)
         self.quantized = source.flag("the mark of codes")
         if pairs is not None and not self.quantized:
             raise source.fail(
@@ -154,16 +149,20 @@ class FastTextFile:
             self._start,
             words,
             None if pairs is None else _bucket_table(pairs),
-            self._input.given(),
-            self._output.given(),
+            self._input,
+            self._output,
             blocks,
             children,
         )
 
-    def _read_words(self, source: _Bytes) -> np.ndarray:
-        """Read the dictionary; returns its hash table."""
+    def _read_words(self, source: _Bytes) -> tuple[np.ndarray, np.ndarray | None]:
+        """Read the dictionary.
+
+        Returns its hash table, and (bucket, row) of the buckets that were kept; None:
+        all.
+        """
         size, self.n_words, self.n_labels = source.numbers("<3i", "the dictionary")
-        self.n_tokens, self._n_pairs = source.numbers("<2q", "the dictionary")
+        _, n_pairs = source.numbers("<2q", "the dictionary")
         if min(self.n_words, self.n_labels) < 0 or size != self.n_words + self.n_labels:
             raise source.fail(
                 f"damaged: {size} entries, {self.n_words} words and {self.n_labels} "
@@ -184,14 +183,10 @@ class FastTextFile:
             )
         table = np.zeros((_slots(size), 2), dtype=np.uint32)
         _open.fill_table(source.image, self._start, table)
-        return table
-
-    def _read_pairs(self, source: _Bytes) -> np.ndarray | None:
-        """(bucket, row) of the buckets that were kept; None: all."""
-        if self._n_pairs < 0:
-            return None
-        what = "the list of kept buckets"
-        return source.array("<i4", 2 * self._n_pairs, what).reshape(-1, 2)
+        if n_pairs < 0:
+            return table, None
+        pairs = source.array("<i4", 2 * n_pairs, "the list of kept buckets")
+        return table, pairs.reshape(-1, 2)
 
     def _read_input(self, source: _Bytes, pairs: np.ndarray | None) -> _Matrix:
         settings = self.settings
@@ -231,7 +226,7 @@ class FastTextFile:
         blocks = children = None
         n = self.n_targets
         if n and not self._output.parts:
-            rows, width = self._rows("output"), self._output.n
+            rows, width = self.matrix("output"), self._output.n
             blocks = np.zeros((-(-n // 16), width, 16), dtype=np.float32)
             whole, rest = divmod(n, 16)
             blocks[:whole] = rows[: n - rest].reshape(whole, 16, width).swapaxes(1, 2)
@@ -258,14 +253,10 @@ class FastTextFile:
         return spelling.decode("utf-8", errors)
 
     def matrix(self, name: str) -> np.ndarray:
-        """A copy of the float32 matrix "input" or "output".
+        """The float32 matrix "input" or "output" as it lies in the file.
 
         ValueError if the file holds codes.
         """
-        return self._rows(name).copy()
-
-    def _rows(self, name: str) -> np.ndarray:
-        """The matrix as it lies in the file."""
         matrix, n_rows = {
             "input": (self._input, self.n_rows),
             "output": (self._output, self._n_outputs),

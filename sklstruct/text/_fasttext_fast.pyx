@@ -14,6 +14,7 @@ of fastText.
 """
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.math cimport exp, expf, log, sqrtf
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
@@ -26,10 +27,6 @@ from ._fasttext_lines cimport (
 )
 
 import numpy as np
-
-
-cdef extern from "Python.h":
-    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
 
 
 cdef extern from "_fasttext.h" nogil:
@@ -272,17 +269,34 @@ cdef int find_best(
 # ------------------------------------------------------------------------ Python
 
 
-cdef const uint8_t* bytes_of(text, Py_ssize_t* size, list keep) except NULL:
-    """The UTF-8 of a string, lone surrogates too."""
+cdef const uint8_t* bytes_of(
+    text, Py_ssize_t* size, list keep, bint one_line, int64_t i
+) except NULL:
+    """The UTF-8 of a string, lone surrogates too.
+
+    one_line : whether a line feed is an error. i : the number of the text, -1 for one
+    that is not in a list.
+    """
+    cdef const uint8_t* at
     if not isinstance(text, str):
-        raise TypeError(f"must be a str, got {type(text).__name__}")
+        what = f"must be a str, got {type(text).__name__}"
+        raise TypeError(
+            f"text {what}, or a list of them" if i < 0 else f"text[{i}] {what}"
+        )
     try:
-        return <const uint8_t*>PyUnicode_AsUTF8AndSize(text, size)
+        at = <const uint8_t*>PyUnicode_AsUTF8AndSize(text, size)
     except UnicodeEncodeError:
         encoded = text.encode("utf-8", "surrogatepass")
         keep.append(encoded)
         size[0] = PyBytes_Size(encoded)
-        return <const uint8_t*>PyBytes_AsString(encoded)
+        at = <const uint8_t*>PyBytes_AsString(encoded)
+    if one_line and memchr(at, 10, size[0]) != NULL:
+        name = "text" if i < 0 else f"text[{i}]"
+        raise ValueError(
+            f"{name} has a line feed; predict takes one line at a time: replace '\\n' "
+            "by a space"
+        )
+    return at
 
 
 cdef class FastTextTables:
@@ -303,7 +317,7 @@ cdef class FastTextTables:
         Output of `fill_pairs`; None: the dictionary is not pruned.
 
     inputs, outputs : tuple
-        Matrices: columns, offset; for codes also parts, columns of a part and of the
+        Matrices: columns, offset; parts (0: no codes), columns of a part and of the
         last part, centroids, and offset and values of the factors of the rows, or None.
 
     blocks, children : ndarray or None
@@ -343,13 +357,13 @@ cdef class FastTextTables:
             self.t.blocks = &scores[0, 0, 0]
         self.t.inputs, self.t.outputs = self.matrix(inputs), self.matrix(outputs)
 
-    cdef matrix_t matrix(self, tuple given) except *:
+    cdef matrix_t matrix(self, given) except *:
         cdef matrix_t a
         cdef const float[::1] values
         memset(&a, 0, sizeof(a))
         a.n, a.width = given[0], 4 * given[0]
         a.rows = &self.image[0] + <int64_t>given[1]
-        if len(given) > 2:
+        if given[2]:
             a.n_parts, a.part, a.last, values = given[2:6]
             a.width, a.centroids = a.n_parts, &values[0]
             if given[6] is not None:
@@ -384,7 +398,7 @@ cdef class FastTextTables:
         cdef work_t w
         cdef Py_ssize_t size
         cdef list keep = []
-        cdef const uint8_t* at = bytes_of(text, &size, keep)
+        cdef const uint8_t* at = bytes_of(text, &size, keep, False, -1)
         open_work(&self.t, &w, 1)
         try:
             read_line(&self.t, &w, at, size, 0, True)
@@ -453,13 +467,7 @@ cdef class FastTextTables:
         cdef Py_ssize_t size
         cdef int64_t i
         cdef list keep = []
-        cdef const uint8_t* at
-        try:
-            at = bytes_of(text, &size, keep)
-        except TypeError as exc:
-            raise TypeError(f"text {exc}, or a list of them") from None
-        if one_line and memchr(at, 10, size) != NULL:
-            raise line_feed("text")
+        cdef const uint8_t* at = bytes_of(text, &size, keep, one_line, -1)
         open_work(&self.t, &w, k)
         try:
             read_line(&self.t, &w, at, size, 0, one_line)
@@ -490,13 +498,8 @@ cdef class FastTextTables:
             if w.texts == NULL or w.sizes == NULL:
                 raise MemoryError()
             for i in range(n):
-                try:
-                    w.texts[i] = bytes_of(texts[i], &size, keep)
-                except TypeError as exc:
-                    raise TypeError(f"text[{i}] {exc}") from None
+                w.texts[i] = bytes_of(texts[i], &size, keep, one_line, i)
                 w.sizes[i] = size
-                if one_line and memchr(w.texts[i], 10, size) != NULL:
-                    raise line_feed(f"text[{i}]")
             with nogil:
                 for i in range(n):
                     read_line(&self.t, &w, w.texts[i], w.sizes[i], 0, one_line)
@@ -561,13 +564,6 @@ cdef class FastTextTables:
             return n
         finally:
             close_work(&w)
-
-
-cdef line_feed(name):
-    return ValueError(
-        f"{name} has a line feed; predict takes one line at a time: replace '\\n' by a "
-        "space"
-    )
 
 
 cdef array_of(const ints_t* list):

@@ -216,11 +216,9 @@ class CountedNgrams(NamedTuple):
         found = [found.take(column) for found in self.found]
         words = self.reader.words
         if words is not None:
-            is_used = np.zeros(self.rank.size, dtype=bool)
-            is_used[symbol[1:]] = True
-            used = np.flatnonzero(is_used)
+            used = np.flatnonzero(np.bincount(symbol[1:]))
             used = used[np.argsort(self.rank[used])]
-            number = np.zeros(is_used.size, dtype=np.uint32)
+            number = np.zeros(self.rank.size, dtype=np.uint32)
             number[used] = np.arange(words.n_stop + 1, words.n_stop + 1 + used.size)
             symbol = number[symbol]
             words = words.chosen(used)

@@ -314,8 +314,7 @@ def test_numbers_of_the_start_mark_are_checked(node, log_prob, message):
         load(data_of(model))
 
 
-def test_children_from_a_file_are_checked(monkeypatch):
-    monkeypatch.setattr(_native, "_BLOCK", 3)
+def test_children_from_a_file_are_checked():
     parent = [-1, 0, 0, 0, 1, 1, 3, 4, 6, 6]
     symbol = [-1, 0, 1, 2, 0, 1, 2, 0, 0, 1]
     right = ContextTree(np.array(parent), np.array(symbol)).child_ptr
