@@ -150,7 +150,7 @@ def paths(tree: Forest) -> tuple[NDArray, NDArray]:
     ups = [tree.terminal[0].astype(np.int64)]  # 0: the path is at its end
     while (ups[-1] > 0).any():
         ups.append(np.where(ups[-1] > 0, tree.parent[ups[-1]], 0))
-    node = np.array(ups[:-1]).reshape(-1, ups[0].size)[::-1]
+    node = np.array(ups[:-1], dtype=np.int64).reshape(-1, ups[0].size)[::-1]
     # Row 0 is to hold the first step of every path, also of the shorter ones.
     node = np.take_along_axis(node, np.argsort(node <= 0, axis=0, kind="stable"), 0)
     node_of = np.where(node > 0, tree.parent[node], -1).astype(np.int32)

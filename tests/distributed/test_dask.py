@@ -1264,7 +1264,7 @@ def test_a_file_that_fails_leaves_the_old_one(client, tmp_path, monkeypatch, nam
     for broken in (
         (_arpa_shards.ArpaPlan, "put", full),
         (_native_shards.NativeShard, "put", full),
-        (_kenlm_shards.KenlmPlan, "fill", full),
+        (_kenlm_shards.KenlmPlan, "on_file", full),
     ):
         monkeypatch.setattr(*broken)
     with pytest.raises(OSError, match="No space left") as caught:
