@@ -17,9 +17,10 @@ from ._samples import PathRows, Positions
 # Upper bounds, in bytes, of the memory of counting: per token, and per token and depth
 # (a node and a pair).
 _BYTES_PER_TOKEN, _BYTES_PER_DEPTH = 64, 32
-# Tokens that are counted at once where counts are merged: more take more memory, and no
-# less time, because the sort jumps about all of them.
-_PIECE = 1 << 20
+# Tokens that are counted at once where counts are merged: a text of fewer tokens has
+# nothing to merge. More take more memory, and little less time, because the sort jumps
+# about all of them.
+_PIECE = 1 << 22
 _LEAST_PIECE = 1 << 12
 
 
