@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ._closure import ClosedModel, close_model, with_all_contexts
     from ._core_fast import Model
     from ._counted import Counted as Counted
-    from ._counted import DeferredCounts, HeldOutSplit
+    from ._counted import DeferredCounts, FrequentWords, HeldOutSplit
     from ._counting import (
         bytes_per_token,
         count_parts,

@@ -129,11 +129,14 @@ class Counted:
         ------
         ValueError
             If the parts are of different depths, or one of them cannot be merged: a
-            path matrix, whose columns belong to one tree, or with held-out samples.
+            path matrix, whose columns belong to one tree, with held-out samples, or
+            with words that `min_count` or `max_vocabulary` chose from this part alone.
         TypeError
             If a part is not a `Counted`, or the labels of the parts are of kinds that
             do not compare.
         """
+        if isinstance(parts, Counted):
+            raise TypeError("parts must be a sequence of Counted, got one of them")
         if not parts:
             raise ValueError("parts is empty: there is nothing to merge")
         for k, part in enumerate(parts):
@@ -330,6 +333,16 @@ class Counted:
             f"(context, class) pairs, contexts of up to {self.longest} of {n_symbols} "
             "symbols>"
         )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FrequentWords(Counted):
+    """Counts of a text without its rare words, which are unknown."""
+
+    _unmergeable = (
+        "min_count or max_vocabulary chose the words of each part, and words that are "
+        "rare in one part would be lost; count the parts with one vocabulary"
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from .._checks import check_total
 from .._compat import check_weights
-from ..backoff import BackoffClassifier, Counted, bytes_per_token, count_text
+from ..backoff import (
+    BackoffClassifier,
+    Counted,
+    FrequentWords,
+    bytes_per_token,
+    count_text,
+)
 from ..symbols import (
     NumberedText,
     SentenceEncoder,
@@ -160,7 +166,10 @@ def count(
     # The text and the encoder are freed before the counts take their memory.
     del X, encoder
     labels.forget_tables()
-    return count_text(tokens, labels, width, folder=folder, **options)
+    counted = count_text(tokens, labels, width, folder=folder, **options)
+    if type(counted) is Counted and _rare_words(lm):
+        return FrequentWords(counted.pairs, counted.count, labels, width, counted.depth)
+    return counted
 
 
 def _check_counted(lm, counted, sample_weight, X_val):

@@ -106,6 +106,29 @@ def test_merged_parts_are_the_whole(n_parts):
     same_counts(Counted.merge(parts[::-1], whole.labels), whole)
 
 
+@pytest.mark.parametrize("rule", [{"min_count": 2}, {"max_vocabulary": 3}])
+def test_counts_of_frequent_words_are_not_merged(rule):
+    """A word that is rare in each part may be frequent in the whole."""
+    lm = LanguageModel(WittenBellLM(), max_depth=2, **rule)
+    parts = [lm.count(["a b", "a c"]), lm.count(["d b", "d c"])]
+    with pytest.raises(ValueError, match="^parts: min_count or max_vocabulary"):
+        Counted.merge(parts)
+    with pytest.raises(ValueError, match="^parts: min_count or max_vocabulary"):
+        LanguageModel(WittenBellLM(), max_depth=2).partial_fit(parts[0])
+    assert lm.fit(parts[0]).perplexity(["a b"]) == lm.fit(["a b", "a c"]).perplexity(
+        ["a b"]
+    )
+    # The words of all parts are one vocabulary.
+    lm = LanguageModel(WittenBellLM(), max_depth=2, vocabulary=["a", "b", "c", "d"])
+    parts = [lm.count(["a b", "a c"]), lm.count(["d b", "d c"])]
+    same_counts(Counted.merge(parts), lm.count(["a b", "a c", "d b", "d c"]))
+
+
+def test_one_counted_text_is_not_a_list_of_parts():
+    with pytest.raises(TypeError, match="^parts must be a sequence of Counted"):
+        Counted.merge(LanguageModel().count(["a b"]))
+
+
 def test_batches_that_were_counted():
     text = random_text(10)
     whole = LanguageModel(WittenBellLM(), max_depth=2).fit(text)
