@@ -8,6 +8,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from .._warnings import warn
 from ..backoff import BackoffModel
 from ..backoff._model import check_model
 from ..symbols import Labels, need_symbols
@@ -81,6 +82,12 @@ class FileWords:
             raise ValueError(
                 f"{words[self.special['start']]!r} is a class of the model, but <s> is "
                 "never predicted in a file; rename the class by relabel"
+            )
+        if self.special["end"] >= n_classes and labels.start is not None:
+            warn(
+                "end: the model has no end mark, and in a file </s> is a word of "
+                "probability 0; score its sentences without their ends "
+                "(include_end=False)"
             )
         if len(set(spelt)) < len(spelt):
             text = Counter(spelt).most_common(1)[0][0]

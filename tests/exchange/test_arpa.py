@@ -16,6 +16,8 @@ from sklstruct.context_tree import ContextTree
 from sklstruct.exchange import _arpa_fast, _arpa_read
 from sklstruct.exchange._arpa_write import NgramRows, format_rows
 from sklstruct.exchange._words import FileWords
+from sklstruct.language_model import LanguageModel
+from sklstruct.smoothing import WittenBellLM
 from sklstruct.symbols import Labels
 from sklstruct.symbols._text import WordTable
 
@@ -184,6 +186,18 @@ def test_an_unknown_word_of_a_file_has_its_number(number):
     model = read(PRUNED.replace("-1.5\t<unk>", f"{number}\t<unk>"))
     assert model.labels.unknown == "<unk>"
     assert log10_scores(model, ["<unk>"])[0] == pytest.approx(-0.3 + float(number))
+
+
+def test_a_model_of_sentences_without_ends_is_written_with_a_warning(tmp_path):
+    """Files have an end mark: that of this model has the probability 0."""
+    lm = LanguageModel(WittenBellLM(), max_depth=2, end=None).fit(["the cat", "a cat"])
+    with pytest.warns(UserWarning, match="^end: .*include_end=False"):
+        lm.save(tmp_path / "x.arpa")
+    again = LanguageModel.load(tmp_path / "x.arpa")
+    text = ["the cat", "cat"]
+    assert again.perplexity(text, include_end=False) == pytest.approx(
+        lm.perplexity(text), rel=1e-6
+    )
 
 
 def test_depth_zero_is_written_so_that_kenlm_loads_it(tmp_path):
