@@ -28,7 +28,8 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
     ``StackingClassifier``, ``VotingClassifier``, ``cross_val_predict``) encode the
     labels as their positions before they fit a classifier. If C are the integers
     0 ... K - 1, and the given tree has exactly K labels and none of these integers,
-    class k of the result is the label number k of the sorted labels.
+    class k of the result is the label number k of the sorted labels. The strings "0",
+    "1", "10", ... as labels are an error, because they may also stand for integers.
 
     Parameters
     ----------
@@ -86,6 +87,12 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
         raise ValueError(
             "missing labels: the taxonomy has no place for "
             f"{listed(classes[~there])}" + (f". {_encoded(classes)}" if encoded else "")
+        )
+    positions = list(map(str, classes.tolist()))
+    if tree.classes.tolist() == sorted(positions) != positions:
+        raise ValueError(
+            f"taxonomy: its labels are the strings '0' ... '{classes.size - 1}', whose "
+            "order is not that of the integers in y; give it integers as labels"
         )
     return Taxonomy(tree.parent, tree.leaf_of_class, names=tree.names)
 

@@ -157,6 +157,16 @@ def test_restrict(seed):
         as_taxonomy(tree, [])
 
 
+@pytest.mark.parametrize("n", [10, 11])
+def test_strings_of_integers_stand_for_integers_only_in_their_order(n):
+    tree = [[str(k) for k in range(4)], [str(k) for k in range(4, n)]]
+    if n == 10:
+        assert as_taxonomy(tree, range(n)).to_nested() == [[*range(4)], [*range(4, n)]]
+    else:
+        with pytest.raises(ValueError, match="^taxonomy: .*give it integers as labels"):
+            as_taxonomy(tree, range(n))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_canonical(seed):
     rng = np.random.default_rng(seed)
