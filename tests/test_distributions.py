@@ -408,6 +408,18 @@ def test_cursor_refuses(language_model):
         language_model.advance(language_model.begin(2), None)
     with pytest.raises(TypeError, match=r"word must be a symbol, got \['the'\]"):
         language_model.advance(state, ["the"])
+    with pytest.raises(TypeError, match="word must be a sequence of 3 symbols, got 't"):
+        language_model.advance(language_model.begin(3), "the")
+    for wrong in (-1, 10**6):
+        with pytest.raises(ValueError, match="^state must be a state"):
+            language_model.rows(wrong)
+    for name, ask in (
+        ("context", language_model.predict_next),
+        ("prefix", lambda text: language_model.sample(prefix=text)),
+        ("X", language_model.perplexity),
+    ):
+        with pytest.raises(ValueError, match=f"^{name}: the end mark '</s>' occurs in"):
+            ask(["the </s>"] if name == "X" else "the </s>")
     with pytest.raises(ValueError, match="state must be a state"):
         language_model.advance(np.zeros((2, 2, 2), dtype=np.int32), "the")
 
@@ -510,6 +522,10 @@ def test_many_cursors_of_a_cache_are_single_ones():
         assert [c.begins for c in cursors] == [c.begins for c in single]
     with pytest.raises(ValueError, match="^word must have 3 entries, one per cursor"):
         model.advance(cursors, ["the"])
+    with pytest.raises(TypeError, match="^word must be a sequence of 3 symbols"):
+        model.advance(cursors, "the")
+    with pytest.raises(ValueError, match="^context: the end mark"):
+        model.predict_next("the </s>")
     with pytest.raises(TypeError, match="^cursor must be a CacheCursor"):
         model.rows(np.array([0, 1]))
     with pytest.raises(ValueError, match="^n must be"):

@@ -14,6 +14,7 @@ from ..backoff import Distribution
 from ..symbols import join_symbols, object_array
 from ._cache_fast import SENTENCE, Mixer
 from ._cache_state import CacheSettings, CacheState, ScoredWords, checked_state
+from ._generation import each_word
 from ._predictors import single_state
 
 if TYPE_CHECKING:
@@ -124,12 +125,7 @@ class CacheCursorMixin:
             model.
         """
         if isinstance(cursor, np.ndarray):
-            words = list(word)
-            if len(words) != len(cursor):
-                raise ValueError(
-                    f"word must have {len(cursor)} entries, one per cursor, got "
-                    f"{len(words)}"
-                )
+            words = each_word(word, len(cursor), "cursor")
             done = [self.advance(*pair) for pair in zip(cursor, words)]
             log_prob = np.array([p for p, _ in done], dtype=np.float64)
             return log_prob, object_array(c for _, c in done)
@@ -189,7 +185,8 @@ class CacheCursorMixin:
         cursor = self.begin(state)
         predictor, encoder = self.base_.predictor, self.base_.predictor.encoder
         text = encoder.number_context(context)
-        at = single_state(predictor.read(encoder.encode(text, end=False)[None, 1:]))
+        history = encoder.encode(text, end=False, name="context")[None, 1:]
+        at = single_state(predictor.read(history))
         if not text.lengths[0]:
             return cursor._replace(state=at)
         cache, (mixer, _) = cursor.cache.copy(), self._compiled

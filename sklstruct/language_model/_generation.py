@@ -9,11 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import INT32_MAX, as_random_state, check_count
+from .._checks import as_random_state, check_count
 from ..symbols import Labels, join_symbols
 from ._predictors import TextPredictor, single_state
 from ._truncated import Truncated, check_truncation
 from ._unknown import lost_word, warn_of_unknown
+
+
+def each_word(words: Any, n: int, unit: str = "state") -> list:
+    """The words that follow n states."""
+    if isinstance(words, str | bytes) or not isinstance(words, Iterable):
+        raise TypeError(f"word must be a sequence of {n} symbols, got {words!r}")
+    words = list(words)
+    if len(words) != n:
+        raise ValueError(
+            f"word must have {n} entries, one per {unit}, got {len(words)}"
+        )
+    return words
 
 
 class CursorMixin:
@@ -127,11 +139,14 @@ class CursorMixin:
         states = np.asarray(state)
         single = states.ndim == len(shape) - 1
         states = states[None] if single else states
-        largest = self.predictor.encoder.lost if states.ndim > 1 else INT32_MAX
+        if states.ndim > 1:
+            least, most = -1, self.predictor.encoder.lost
+        else:
+            least, most = 0, self.predictor.distribution.n_nodes - 1
         if (
             states.dtype.kind not in "iu"
             or states.shape[1:] != shape[1:]
-            or not ((states >= -1) & (states <= largest)).all()
+            or not ((states >= least) & (states <= most)).all()
         ):
             raise ValueError(
                 f"state must be a state of this model, from begin or advance, got "
@@ -142,16 +157,12 @@ class CursorMixin:
     def _tokens(self, word, n):
         """The token of a word, or of each of n."""
         encoder, labels = self.predictor.encoder, self._labels
+        words = [word] if n is None else each_word(word, n)
         try:
-            words = [word] if n is None else list(word)
             token = labels.tokens(words, encoder.unknown)
         except TypeError as exc:
             what = "a symbol" if n is None else f"a sequence of {n} symbols"
             raise TypeError(f"word must be {what}, got {word!r} ({exc})") from exc
-        if n not in (None, len(words)):
-            raise ValueError(
-                f"word must have {n} entries, one per state, got {len(words)}"
-            )
         if labels.start is not None and labels.start in words:
             raise ValueError(
                 f"word: the start mark {labels.start!r} is never predicted; begin a "
@@ -167,7 +178,7 @@ class CursorMixin:
         encoder = self.predictor.encoder
         text = encoder.number_context(context, name)
         warn_of_unknown(text, encoder, name)
-        return text, encoder.encode(text, end=False)[1:]
+        return text, encoder.encode(text, end=False, name=name)[1:]
 
     def predict_next(
         self, context: Iterable = (), k: int = 10

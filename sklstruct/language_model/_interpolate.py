@@ -95,8 +95,8 @@ def interpolate(
     >>> both.estimator_.weights_.round(2).tolist()
     [0.64, 0.36]
     """
-    if isinstance(models, str | bytes | os.PathLike):
-        raise TypeError("models must be a list of models, got one path")
+    if isinstance(models, str | bytes) or not isinstance(models, Iterable):
+        raise TypeError("models must be a list of models, got one path or model")
     fitted = [_model(k, model) for k, model in enumerate(models)]
     if not fitted:
         raise ValueError("models is empty: there is nothing to mix")

@@ -173,6 +173,11 @@ def _gain(d):
 
 def _common_text(a, b, X):
     """X in numbers, split by the rules of both models; ValueError if these differ."""
+    for name, model in (("a", a), ("b", b)):
+        if not hasattr(getattr(model, "base_", model), "number_text"):
+            raise TypeError(
+                f"{name} must be a fitted LanguageModel or CacheLM, got {model!r}"
+            )
     first, second = (getattr(model, "base_", model) for model in (a, b))
     if not isinstance(X, TextFile | NumberedText):
         X = plain_list(X)  # read twice

@@ -325,15 +325,18 @@ class SentenceEncoder:
         return max(map(len, words), default=0)
 
     def encode(
-        self, text: NumberedText, *, end: bool = True, front: int = 0
+        self, text: NumberedText, *, end: bool = True, front: int = 0, name: str = "X"
     ) -> np.ndarray:
-        """Tokens of all sentences, -1 before each; see `token_stream`."""
+        """Tokens of all sentences, -1 before each; see `token_stream`.
+
+        name: of the text in an error.
+        """
         labels = self.labels
         table = labels.tokens(text.words, self.unknown)
         marked = (table == self.start) | (table == self.end)
         for number in np.flatnonzero(marked).tolist():
             if (text.tokens == number).any():
-                self._raise_mark(text, number)
+                self._raise_mark(text, number, name)
         return token_stream(
             text,
             table,
@@ -345,11 +348,8 @@ class SentenceEncoder:
     def encode_known(
         self, text: NumberedText, *, front: int = 0, name: str = "X"
     ) -> np.ndarray:
-        """As `encode`; a ValueError names the first word that has no token.
-
-        name: of the text in the error.
-        """
-        tokens = self.encode(text, front=front)
+        """As `encode`; a ValueError names the first word that has no token."""
+        tokens = self.encode(text, front=front, name=name)
         lost = self.first_lost(text) if (tokens == self.lost).any() else None
         if lost is not None:
             where, word = lost
@@ -369,13 +369,13 @@ class SentenceEncoder:
             yield tokens
             del tokens
 
-    def _raise_mark(self, text, number):
+    def _raise_mark(self, text, number, name):
         mark = text.symbols[number]
-        name = "start" if mark == self.labels.start else "end"
+        kind = "start" if mark == self.labels.start else "end"
         raise ValueError(
-            f"X: the {name} mark {mark!r} occurs in {text.where_is(number)}; marks are "
-            "put around sentences by the model. Remove it, or choose another mark "
-            f"with {name}="
+            f"{name}: the {kind} mark {mark!r} occurs in {text.where_is(number)}; the "
+            "model puts marks around sentences. Remove it, or choose another mark with "
+            f"{kind}="
         )
 
     def is_target(self, tokens: np.ndarray) -> np.ndarray:

@@ -144,6 +144,8 @@ def test_models_are_pickled(model, backoff, paths):
         assert np.array_equal(again.score_many(TEXT), given.score_many(TEXT))
         assert again.path == given.path
     assert repr(model) == "<Model from b'm.bin'>"
+    with pytest.raises(TypeError, match="^model must be a BackoffModel"):
+        ours.Model.from_backoff(model)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a mapped file cannot be removed")

@@ -116,6 +116,9 @@ def test_compare_refuses(models):
     without = LanguageModel(AdditiveLM(), end=None).fit(draw(20, 0))
     with pytest.raises(ValueError, match="end=None"):
         compare(a, without, draw(20, 1))
+    for name, pair in (("a", (a.estimator_, b)), ("b", (a, "b.arpa"))):
+        with pytest.raises(TypeError, match=f"^{name} must be a fitted LanguageModel"):
+            compare(*pair, draw(20, 1))
     with pytest.raises(ValueError, match="needs two"):
         compare(a, b, [["the"]])
     with pytest.raises(ValueError, match="n_resamples"):
