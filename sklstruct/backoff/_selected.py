@@ -12,7 +12,7 @@ from .._parallel import row_blocks, rows_per_block
 from ..context_tree import Pairs, joined_ranges, pairs_of_arrays
 from ..context_tree._links import drop_newest, extend_pairs
 from ..symbols import Labels
-from ._model import BackoffModel
+from ._model import BackoffModel, check_model
 
 # The parent's mass on the classes without a pair is one minus a sum; a difference below
 # this has lost digits, and the mass is summed instead.
@@ -158,6 +158,7 @@ def without_zero_weights(model: BackoffModel) -> BackoffModel:
     candidates; with a prior the weight of 0 keeps the number of the prior, so each is
     compared. The model itself if every pair stays.
     """
+    check_model(model)
     if model.zero_weight is None or model.max_depth == 0:
         return model
     pairs, tree = model.pairs, model.tree

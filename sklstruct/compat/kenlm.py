@@ -23,7 +23,6 @@ import numpy as np
 
 from .._files import path_as_peers_take
 from ..backoff import BackoffModel, without_zero_weights
-from ..backoff._model import check_model
 from ..exchange import read
 from ..exchange._kenlm import probing_image
 from ..exchange._kenlm_fast import State, Tables
@@ -181,7 +180,6 @@ class Model(Tables):
         -------
         model : Model
         """
-        check_model(model)
         new = cls.__new__(cls)
         new._set(probing_image(without_zero_weights(model)), path)
         return new

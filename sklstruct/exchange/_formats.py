@@ -23,7 +23,6 @@ from .._files import (
     without_compression,
 )
 from ..backoff import BackoffModel, without_zero_weights
-from ..backoff._model import check_model
 from ._arpa_read import read_arpa
 from ._arpa_write import write_arpa
 from ._att import read_att, write_att
@@ -235,7 +234,6 @@ def write(
     `prob_bits`, `backoff_bits` and `pointer_bits` are the options ``-q``, ``-b`` and
     ``-a`` of KenLM's ``build_binary``, whose files have the same bytes.
     """
-    check_model(model)
     format = format_to_write(path_or_file, format)
     store = _function(format, "write", options)
     store = store(without_zero_weights(model), **options)

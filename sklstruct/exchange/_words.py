@@ -10,7 +10,6 @@ import numpy as np
 
 from .._warnings import warn
 from ..backoff import BackoffModel
-from ..backoff._model import check_model
 from ..symbols import Labels, need_symbols
 from ..symbols._text import BLANK
 from ._arpa_fast import SPARE_BYTES
@@ -24,7 +23,6 @@ _SEPARATORS = re.compile("[\0\t\n\r ]")
 
 def file_words(model: BackoffModel) -> FileWords:
     """The words of the file of a model; ValueError if no such file can hold it."""
-    check_model(model)
     if model.n_nodes > 1:
         need_symbols(model.labels, "a file of n-grams")
     check_backoffs(model.log_backoff)
