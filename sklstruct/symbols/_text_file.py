@@ -113,7 +113,7 @@ class TextFile:
     "word" a line gives the words of ``line.split()``, so that spaces of all widths, the
     no-break space and the carriage return separate words; by "kenlm" only space, tab,
     carriage return and NUL do; by "char" each character is a symbol, except a carriage
-    return before the line feed. A line is blank if it has no word; by "char", if it
+    return at the end of a line. A line is blank if it has no word; by "char", if it
     has white space only.
 
     Examples
