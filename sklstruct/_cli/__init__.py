@@ -59,7 +59,8 @@ def _run(words: list[str]) -> int:
     except BrokenPipeError:
         _drop_output()
         return 141
-    except (OSError, ValueError, MemoryError, RuntimeError) as exc:
+    # AttributeError: the model does not have what the command needs.
+    except (OSError, ValueError, MemoryError, RuntimeError, AttributeError) as exc:
         try:
             sys.stdout.flush()
         except OSError:  # a full disk, which would fail again when Python ends
