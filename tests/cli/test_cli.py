@@ -689,6 +689,28 @@ def test_bad_files_are_one_line(folder, given, capsys):
     assert not Path("x.arpa").exists() and not Path("x.bin").exists()
 
 
+def test_messages_name_no_parameter_of_python(model, capsys):
+    Path("odd.txt").write_text("a </s> b\u00a0c\n", encoding="utf-8")
+    Path("empty.txt").touch()
+    output = "-o", "x.pkl"
+    for given, start in (
+        (["train", "odd.txt", *output], "the text: the end mark"),
+        (["train", "empty.txt", *output], "the text is empty"),
+        (["evaluate", "m.arpa", "empty.txt"], "the text holds no token"),
+        (["mix", "m.arpa", "--tune", "empty.txt", *output], "the text is empty"),
+        (
+            ["train", "train.txt", "--model", "better", "--tune", "empty.txt", *output],
+            "--tune is empty",
+        ),
+    ):
+        assert run(*given) == 1
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last.startswith(f"sklstruct {given[0]}: {start}"), last
+    Path("odd.txt").write_text("a b\u00a0c\n", encoding="utf-8")
+    assert run("train", "odd.txt", *output) == 0
+    assert "train: warning: the text: str.split()" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "given",
     [
