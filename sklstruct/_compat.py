@@ -201,9 +201,14 @@ else:
 
 def check_weights(sample_weight: Any, X: Any) -> np.ndarray:
     """The weights of the samples X, in float64 and not negative; None: ones."""
-    return _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
+    try:
+        return _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+    except (TypeError, ValueError) as exc:
+        if "weight" in str(exc):
+            raise
+        raise ValueError(f"sample_weight: {exc}") from exc
 
 
 HAS_CALLBACKS = CallbackSupportMixin.__module__ != __name__

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import re
 import signal
 import sys
 import threading
@@ -44,7 +45,8 @@ def _run(words: list[str]) -> int:
 
         def tell(message: Any, category: type, *_: Any) -> None:
             if not arguments.quiet:
-                print(f"sklstruct{name}: warning: {message}", file=sys.stderr)
+                text = _in_words_of_the_command(message)
+                print(f"sklstruct{name}: warning: {text}", file=sys.stderr)
 
         with warnings.catch_warnings():
             warnings.showwarning = tell  # type: ignore[assignment]
@@ -59,15 +61,22 @@ def _run(words: list[str]) -> int:
     except BrokenPipeError:
         _drop_output()
         return 141
-    except (OSError, ValueError, MemoryError, RuntimeError) as exc:
+    # AttributeError: the model does not have what the command needs.
+    except (OSError, ValueError, MemoryError, RuntimeError, AttributeError) as exc:
         try:
             sys.stdout.flush()
         except OSError:  # a full disk, which would fail again when Python ends
             _drop_output()
-        message = str(exc) or type(exc).__name__
+        message = _in_words_of_the_command(exc) or type(exc).__name__
         print(f"sklstruct{name}: {message}", file=sys.stderr)
         return 1
     return 0
+
+
+def _in_words_of_the_command(message: Any) -> str:
+    """A message without the parameters X and X_val of Python at its beginning."""
+    text = re.sub(r"^X_val\b", "--tune", str(message))
+    return re.sub(r"^X\b", "the text", text)
 
 
 def _parse(words: list[str]) -> argparse.Namespace:

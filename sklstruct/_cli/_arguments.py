@@ -144,7 +144,7 @@ def _subcommand(
             help="file of the model; its suffix is the format: .arpa or .lm; .bin, "
             ".binary, .klm or .kenlm for a KenLM binary; .sklm for a native file; .pkl "
             "for a pickle; that of another format of sklstruct.exchange; then .gz, "
-            ".bz2 or .xz to compress it; - for an ARPA file to standard output",
+            ".bz2, .xz or .zst to compress it; - for an ARPA file to standard output",
         )  # fmt: skip
     if json:
         one.add_argument("--json", action="store_true", help="print JSON")
@@ -174,6 +174,16 @@ def _at_least(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
     return number
 
 
+def _size(text: str) -> int | str:
+    if text.isdecimal():
+        return int(text)
+    return text if re.fullmatch(r"\d+(\.\d+)?[kMG]B", text) else 0
+
+
+_ORDER = _at_least(1, 2**24 + 1)
+_POSITIVE = _number(float, "a positive number", lambda value: 0 < value < math.inf)
+
+
 def _add_train(add: Any) -> None:
     one = _subcommand(add, "train", "._models", "train a model on text", output=True)
     one.add_argument(
@@ -182,7 +192,7 @@ def _add_train(add: Any) -> None:
         "plain or packed; - for standard input",
     )  # fmt: skip
     one.add_argument(
-        "-n", "--order", type=_at_least(1), default=5, help="length of the n-grams (5)"
+        "-n", "--order", type=_ORDER, default=5, help="length of the n-grams (5)"
     )
     one.add_argument(
         "--model", dest="estimator", choices=MODELS, default="kneser-ney",
@@ -245,13 +255,15 @@ def _add_sample(add: Any) -> None:
     )  # fmt: skip
     one.add_argument("--prefix", default="", help="first words of every sentence")
     one.add_argument(
-        "--temperature", type=float, default=1.0, help="below 1: probable words (1)"
-    )
+        "--temperature", type=_POSITIVE, default=1.0,
+        help="below 1: probable words (1)",
+    )  # fmt: skip
     one.add_argument(
         "--top-k", type=_at_least(1), metavar="N", help="only the N most probable words"
     )
     one.add_argument(
-        "--top-p", type=float, default=1.0,
+        "--top-p", default=1.0,
+        type=_number(float, "a number above 0 and at most 1", lambda p: 0 < p <= 1),
         help="only the most probable words with this probability together (1)",
     )  # fmt: skip
 
@@ -261,11 +273,13 @@ def _add_prune(add: Any) -> None:
     one = _subcommand(add, "prune", "._tables", help, model=True, output=True)
     how = one.add_mutually_exclusive_group()
     how.add_argument(
-        "--threshold", type=float,
+        "--threshold",
+        type=_number(float, "a number of at least 0", lambda least: least >= 0),
         help="remove n-grams that change the perplexity by less than this share",
     )  # fmt: skip
     how.add_argument(
         "--to", metavar="SIZE",
+        type=_number(_size, "a number of n-grams, or a size such as 20MB,", bool),
         help="largest size of the result: 1000000 n-grams, or 20MB in memory",
     )  # fmt: skip
     one.add_argument(
@@ -306,7 +320,9 @@ def _add_convert(add: Any) -> None:
     help = "write a model in another format"
     one = _subcommand(add, "convert", "._tables", help, model=True)
     one.add_argument("output", metavar="OUTPUT", help="as -o for train")
-    one.add_argument("--precision", type=_at_least(1), help="decimals of an ARPA file")
+    one.add_argument(
+        "--precision", type=_at_least(1, 15), help="decimals of an ARPA file"
+    )
 
 
 def _add_info(add: Any) -> None:
@@ -340,11 +356,9 @@ def _add_classify(add: Any) -> None:
         "at most 100 000 texts)",
     )  # fmt: skip
     train.add_argument(
-        "-C",
-        type=_number(float, "a positive number", lambda C: 0 < C < math.inf),
-        default=1.0,
+        "-C", type=_POSITIVE, default=1.0,
         help="inverse of the regularisation, positive (1)",
-    )
+    )  # fmt: skip
     train.add_argument(
         "--tune", metavar="FILE",
         help="held-out texts, by which small weights are left out; texts with labels "
@@ -389,8 +403,9 @@ def _add_classify(add: Any) -> None:
 
 def _columns(text: str) -> tuple[int, int]:
     parts = text.split(",")
-    if len(parts) != 2 or not all(part.isdecimal() and int(part) for part in parts):
-        message = f"{text!r}: two numbers of columns, from 1, were expected"
+    numbers = {int(part) for part in parts if part.isdecimal()} - {0}
+    if len(parts) != 2 or len(numbers) != 2:
+        message = f"{text!r}: two different numbers of columns, from 1, were expected"
         raise argparse.ArgumentTypeError(message)
     return int(parts[0]), int(parts[1])
 
@@ -399,7 +414,7 @@ def _add_lmplz(add: Any) -> None:
     one = _subcommand(
         add, "lmplz", "._kenlm", "train modified Kneser-Ney with the arguments of KenLM"
     )
-    one.add_argument("-o", "--order", type=_at_least(1), required=True)
+    one.add_argument("-o", "--order", type=_ORDER, required=True)
     # lmplz ignores arguments that are not options, and recipes pass "-" or "".
     one.add_argument("rest", nargs="*", type=_no_file, metavar="-", help="no effect")
     one.add_argument("--text", metavar="FILE", default="-", help="(standard input)")

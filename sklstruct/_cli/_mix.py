@@ -27,7 +27,7 @@ def mix(arguments: argparse.Namespace) -> None:
         model = mix_tables(models, weights)
     save_table(arguments, model)
     figures = {
-        "weights": {p: w / sum(weights) for p, w in zip(paths, weights)},
+        "weights": [(p, w / sum(weights)) for p, w in zip(paths, weights)],
         "weight_gap": None,
         "n_words": model.n_classes,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -93,12 +94,16 @@ def evaluate(arguments: argparse.Namespace) -> None:
         _print_sentences(lm, text, arguments.json)
     else:
         perplexity, counts = lm.perplexity(text, return_counts=True)
-        figures = {
-            "perplexity": perplexity,
-            "perplexity_without_end": lm.perplexity(text, include_end=False),
-            "perplexity_without_unknown": lm.perplexity(text, include_unknown=False),
+        figures: dict[str, Any] = {"perplexity": perplexity}
+        for part in ("end", "unknown"):
+            name = f"perplexity_without_{part}"
+            left_out: dict[str, Any] = {f"include_{part}": False}
+            figures[name] = None
+            with suppress(ValueError):  # all tokens are left out
+                figures[name] = lm.perplexity(text, **left_out)
+        figures |= {
             "n_tokens": counts.n_counted,
-            "n_sentences": counts.n_end,
+            "n_sentences": text.n_sentences,
             "n_unknown": counts.n_unknown,
         }
         print_figures(figures, arguments.json)
@@ -135,7 +140,8 @@ def sample(arguments: argparse.Namespace) -> None:
         random_state=arguments.seed,
     )
     for sentence in drawn:
-        print(sentence if isinstance(sentence, str) else " ".join(sentence))
+        symbols = [sentence] if isinstance(sentence, str) else map(str, sentence)
+        print(*symbols)
 
 
 def _check_table(lm: LanguageModel, path: str) -> None:
@@ -165,7 +171,7 @@ def mix_models(arguments: argparse.Namespace) -> None:
         tables = [model.backoff_model_ for model in models]
         save_table(arguments, mix(tables, mixture.weights_))
     figures = {
-        "weights": dict(zip(arguments.models, mixture.weights_.tolist())),
+        "weights": list(zip(arguments.models, mixture.weights_.tolist())),
         "weight_gap": mixture.weight_gap_,
         "n_words": len(lm.vocabulary_),
     }

@@ -140,8 +140,6 @@ def prune(arguments: argparse.Namespace) -> None:
     with progress(arguments, f"pruning {model.n_pairs} n-grams"):
         if vocabulary is not None:
             model = restrict(model, read_words(vocabulary, arguments.quiet))
-        if to is not None:
-            to = int(to) if to.isdecimal() else to
         if threshold is not None or to is not None:
             model = prune_model(model, threshold, to=to)
     save_table(arguments, model)

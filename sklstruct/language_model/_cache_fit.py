@@ -139,7 +139,10 @@ def classes_of_words(
         clustering = word_classes
         if isinstance(clustering, numbers.Integral):
             clustering = ExchangeClustering(int(clustering), offsets=(-1, 1))
-        clustering = clone(clustering).fit(text, None)
+        try:
+            clustering = clone(clustering).fit(text, None)
+        except ValueError as exc:
+            raise ValueError(f"word_classes: {exc}") from exc
         # Words that the clustering has not seen are a class.
         labels = np.asarray(clustering.classes_of(base.vocabulary_))
     return np.unique(labels, return_inverse=True)[1].ravel().astype(np.int32)

@@ -102,15 +102,22 @@ def normalize_ccnet(line: str) -> str:
 
 
 def _sentences(normalize, tokenizer, document, row):
-    """The lines of a document; see `PerplexityTransformer`."""
+    """Yield the lines of a document; see `PerplexityTransformer`."""
     if not isinstance(document, str):
         raise TypeError(
             f"X[{row}] must be a string, a document, got {type(document).__name__}"
         )
-    lines = document.split("\n")
-    if normalize is not None:
-        lines = [normalize(line) for line in lines]
-    return lines if tokenizer is None else [list(tokenizer(line)) for line in lines]
+    for line in document.split("\n"):
+        if normalize is not None:
+            line = normalize(line)
+            if not isinstance(line, str):
+                raise TypeError(f"normalize must return a string, got {line!r}")
+        if tokenizer is not None:
+            line = tokenizer(line)
+            if isinstance(line, str | bytes) or not isinstance(line, Iterable):
+                raise TypeError(f"tokenizer must return a list of words, got {line!r}")
+            line = list(line)
+        yield line
 
 
 def _kenlm_sums(model, sentences):
@@ -152,9 +159,8 @@ def _score(models, sentences_of, first, documents):
     for i, document in enumerate(documents):
         if is_missing(document) or document == "":
             continue
-        found = sentences_of(document, first + i)
-        sentences += found
-        owner += [i] * len(found)
+        sentences += sentences_of(document, first + i)
+        owner += [i] * (len(sentences) - len(owner))
     out, n_tokens = np.zeros((len(documents), 3 + len(models))), None
     if not sentences:
         return out, []

@@ -272,6 +272,7 @@ def test_errors_are_one_line(folder, words, capsys):
 @pytest.mark.parametrize(
     "words", [["train", "a"], ["teach"], [], ["predict", "m", "t", "-k", "0"],
               ["train", "a", "b", "--columns", "0,1"],
+              ["train", "a", "b", "--columns", "2,02"],
               *(["train", "a", "b", "-C", C] for C in ("0", "-1", "inf", "nan", "x")),
               *(["predict", "m", "--threshold", p] for p in ("2", "-.1", "nan")),
              ], ids=" ".join

@@ -29,6 +29,7 @@ from sklstruct.backoff import mix, prune, restrict
 from sklstruct.compat import kenlm as ours
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import interpolate
+from sklstruct.smoothing import AdditiveLM
 from sklstruct.symbols import TextFile
 
 TEXT = [" ".join(words) for words in load_python_topics()[:400]]
@@ -203,6 +204,35 @@ def test_evaluate(model, capsys):
     assert [line.split("\t")[-1] for line in lines] == test
 
 
+@pytest.mark.parametrize("mark", ["end", "unknown"])
+def test_evaluate_without_a_mark(mark, folder, capsys, monkeypatch):
+    """A figure without tokens is null, and sentences are those of the text."""
+    lm = LanguageModel(AdditiveLM(), max_depth=1, **{mark: None}).fit(TEXT[:300])
+    lm.save("m.sklm")
+    text = b"zebra\n\nzebra\n"
+    given = ["evaluate", "m.sklm", "--json"]
+    assert run(*given, stdin=text, monkeypatch=monkeypatch) == 0
+    figures = json.loads(capsys.readouterr().out)
+    lm.set_params(out_of_vocabulary="exclude")
+    assert figures["perplexity"] == lm.perplexity(["zebra", "zebra"]) > 1
+    other = "unknown" if mark == "end" else "end"
+    assert figures[f"perplexity_without_{other}"] is None
+    assert figures[f"perplexity_without_{mark}"] == figures["perplexity"]
+    assert figures["n_tokens"] == figures["n_sentences"] == figures["n_unknown"] == 2
+    assert run(*given[:-1], stdin=text, monkeypatch=monkeypatch) == 0
+    out = capsys.readouterr().out
+    assert re.search(rf"^perplexity_without_{other} +-$", out, re.M)
+
+
+def test_a_pickle_of_integers(folder, capsys):
+    lm = LanguageModel(AdditiveLM(), max_depth=1).fit([[1, 2, 3], [2, 1]])
+    Path("m.pkl").write_bytes(pickle.dumps(lm))
+    assert run("sample", "m.pkl", "-k", 3, "--seed", 0) == 0
+    drawn = lm.sample(3, random_state=0)
+    expected = [" ".join(map(str, sentence)) for sentence in drawn]
+    assert capsys.readouterr().out.splitlines() == expected
+
+
 def test_sample(model, capsys):
     given = ["m.arpa", "-k", 5, "--seed", 3, "--prefix", "the", "--max-length", 7]
     assert run("sample", *given) == 0
@@ -256,12 +286,18 @@ def test_mix(model, folder, capsys):
     figures = json.loads(capsys.readouterr().out)
     expected = interpolate(["m.arpa", "o.bin"], TEXT[300:])
     weights = expected.estimator_.weights_
-    np.testing.assert_allclose(list(figures["weights"].values()), weights, rtol=1e-9)
-    assert list(figures["weights"]) == ["m.arpa", "o.bin"]
+    names, found = zip(*figures["weights"])
+    np.testing.assert_allclose(found, weights, rtol=1e-9)
+    assert names == ("m.arpa", "o.bin")
     assert 0 <= figures["weight_gap"] < 1e-3
     assert figures["perplexity"] == pytest.approx(expected.perplexity(TEXT[300:]))
     parts = [exchange.read(name) for name in ("m.arpa", "o.bin")]
     assert same_scores("both.arpa", mix(parts, weights))
+    given[2] = "m.arpa"  # each has a weight, and their sum is 1
+    assert run(*given, "-o", "twice.arpa", "--json") == 0
+    found = [w for _, w in json.loads(capsys.readouterr().out)["weights"]]
+    assert len(found) == 2 and sum(found) == pytest.approx(1)
+    given[2] = "o.bin"
     assert run(*given, "-o", "both.sklm") == 0
     assert exchange.read("both.sklm").n_pairs == exchange.read("both.arpa").n_pairs
     # Exact in a pickle, and given weights.
@@ -294,6 +330,8 @@ def test_qualities(folder, capsys):
     assert run("evaluate", "g.pkl.gz", "test.txt", "--json") == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures["perplexity"] == pytest.approx(expected.perplexity(TEXT[300:]))
+    assert run("evaluate", "g.pkl.gz", "test.txt", "--by-depth") == 1
+    assert "needs one tree of contexts, which a MixtureLM" in capsys.readouterr().err
     for command in (["prune", "--to", 5000], ["convert"], ["info"]):
         name, *more = command
         out = {"prune": ["-o", "x.arpa"], "convert": ["x.arpa"], "info": []}[name]
@@ -651,6 +689,28 @@ def test_bad_files_are_one_line(folder, given, capsys):
     assert not Path("x.arpa").exists() and not Path("x.bin").exists()
 
 
+def test_messages_name_no_parameter_of_python(model, capsys):
+    Path("odd.txt").write_text("a </s> b\u00a0c\n", encoding="utf-8")
+    Path("empty.txt").touch()
+    output = "-o", "x.pkl"
+    for given, start in (
+        (["train", "odd.txt", *output], "the text: the end mark"),
+        (["train", "empty.txt", *output], "the text is empty"),
+        (["evaluate", "m.arpa", "empty.txt"], "the text holds no token"),
+        (["mix", "m.arpa", "--tune", "empty.txt", *output], "the text is empty"),
+        (
+            ["train", "train.txt", "--model", "better", "--tune", "empty.txt", *output],
+            "--tune is empty",
+        ),
+    ):
+        assert run(*given) == 1
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last.startswith(f"sklstruct {given[0]}: {start}"), last
+    Path("odd.txt").write_text("a b\u00a0c\n", encoding="utf-8")
+    assert run("train", "odd.txt", *output) == 0
+    assert "train: warning: the text: str.split()" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "given",
     [
@@ -660,7 +720,14 @@ def test_bad_files_are_one_line(folder, given, capsys):
         ["lmplz"],
         ["lmplz", "-o", "2", "--interpolate_unigrams", "2"],
         ["build_binary", "train.txt"],
-        ["train", "x", "-n", "0"],
+        ["train", "x", "-o", "y", "-n", "0"],
+        ["train", "x", "-o", "y", "-n", "16777218"],
+        ["lmplz", "-o", "16777218"],
+        ["sample", "x", "--temperature", "0"],
+        ["sample", "x", "--top-p", "nan"],
+        ["prune", "x", "-o", "y", "--threshold", "-1"],
+        *(["prune", "x", "-o", "y", "--to", size] for size in ("0", "-5", "5XB")),
+        ["convert", "x", "y", "--precision", "16"],
         ["train", "x", "-o", "y", "--model", "fine"],
         ["mix", "x", "-o", "y"],
         ["mix", "x", "-o", "y", "--weights", "1", "--tune", "z"],

@@ -258,6 +258,11 @@ def test_rows_sum_to_one_and_hold_what_is_scored(params, n):
     assert [p for _, p in best] == sorted(row, reverse=True)[:3]
 
 
+def test_too_many_classes_name_the_parameter():
+    with pytest.raises(ValueError, match="^word_classes: n_clusters=1000000 is more"):
+        cached(word_classes=10**6)
+
+
 def test_length_0_is_the_base():
     text = random_text(5, 50)
     model = cached(length=0)

@@ -849,6 +849,9 @@ def test_other_bad_input():
         model.save("unused.arpa")
     with pytest.raises(ValueError, match="sample_weight"):
         model.fit(CATS, sample_weight=[1, -1, 1])
+    for wrong in ("a", ["a"] * 3, "3", object(), [1j] * 3):
+        with pytest.raises(ValueError, match="^sample_weight: "):
+            model.fit(CATS, sample_weight=wrong)
     with pytest.raises(ValueError, match="non-zero"):
         model.fit(CATS, sample_weight=[0, 0, 0])
     for large in ([1e308] * 3, [5e307, 0, 0]):  # of sentences, and of their words

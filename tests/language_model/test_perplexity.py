@@ -252,6 +252,11 @@ def test_bad_input_is_named(path):
     for name in ("normalize", "tokenizer"):
         with pytest.raises(ValueError, match=f"'{name}' parameter"):
             PerplexityTransformer(path, **{name: "other"}).fit()
+    for name, values in (("normalize", [5, None]), ("tokenizer", [5, "a b", b"a"])):
+        for value in values:
+            step = PerplexityTransformer(path, **{name: lambda line, v=value: v}).fit()
+            with pytest.raises(TypeError, match=f"{name} must return .* got {value!r}"):
+                step.transform(["a b"])
 
 
 @pytest.mark.parametrize(
