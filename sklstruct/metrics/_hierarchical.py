@@ -46,8 +46,9 @@ _BLOCKS = {
     """,
     "shared_errors": """
         ValueError
-            If paths are malformed, y_true and y_pred differ in length, the taxonomy
-            lacks a label, or a parameter is out of its range.
+            If paths are malformed, y_true and y_pred differ in length, one has numbers
+            at a level and the other has strings, the taxonomy lacks a label, or a
+            parameter is out of its range.
     """,
     "shared_sources": """
         .. [1] S. Kiritchenko, S. Matwin, R. Nock, A. F. Famili, "Learning and
@@ -222,6 +223,14 @@ def _score(
         )
     weight = check_weights(sample_weight, true)
     width = min(true.shape[1], predicted.shape[1])
+    for level in range(width):
+        here = [part[part[:, level] != "", level] for part in (true, predicted)]
+        if len({isinstance(label, str) for part in here for label in part[:1]}) > 1:
+            raise ValueError(
+                f"level {level} has numbers in one of y_true and y_pred, and strings "
+                "in the other, which are never equal; taxonomy_.label_paths(y) gives "
+                "paths of strings, like predict_at"
+            )
     same = true[:, :width] == predicted[:, :width]
     # The common nodes are a prefix: they end with the first difference, or "".
     both = np.cumprod(same & (true[:, :width] != ""), axis=1).sum(axis=1)
