@@ -13,6 +13,7 @@ from .._compat import Options, StrOptions, check_weights, validate_params
 from .._docs import shared_docs
 from .._warnings import warn
 from ..taxonomy import Taxonomy, as_paths
+from ..taxonomy._given import check_taxonomy
 from ..taxonomy._labels import among
 
 _CHECKED = {
@@ -209,11 +210,8 @@ def _score(
     which, y_true, y_pred, taxonomy, average, sample_weight, zero_division
 ) -> float:
     warns = zero_division == "warn"
-    if not isinstance(taxonomy, Taxonomy | None):
-        raise ValueError(
-            f"taxonomy must be a Taxonomy, got {type(taxonomy).__name__}; make it with "
-            "Taxonomy.from_nested, from_parents or from_paths"
-        )
+    if taxonomy is not None:
+        check_taxonomy(taxonomy)
     true = _paths(taxonomy, y_true, "y_true")
     predicted = _paths(taxonomy, y_pred, "y_pred")
     if len(true) != len(predicted):
