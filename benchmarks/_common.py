@@ -41,6 +41,7 @@ import os
 import platform
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -460,6 +461,8 @@ def main(
     marks = ("slow", "needs")
     todo = [{k: v for k, v in case.items() if k not in marks} for case in todo]
     if chosen.list:
+        if argv is None:  # not in a test: `--list | head` ends quietly
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         print("\n".join(case_name(case) for case in todo))
         return
     here = environment((*DISTRIBUTIONS, *peers))

@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 import sklearn
 from sklearn.utils import _safe_indexing as _safe_indexing
-from sklearn.utils._param_validation import HasMethods as HasMethods
+from sklearn.utils._param_validation import HasMethods as _SklearnHasMethods
 from sklearn.utils._param_validation import Interval as Interval
 from sklearn.utils._param_validation import (
     InvalidParameterError as InvalidParameterError,
@@ -38,6 +38,17 @@ from sklearn.utils.validation import _check_sample_weight as _check_sample_weigh
 from ._lazy import stored
 
 MYPY = False
+
+
+class HasMethods(_SklearnHasMethods):
+    """scikit-learn's, for instances: a class has the methods, too, but cannot fit."""
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        return not isinstance(val, type) and super().is_satisfied_by(val)
+
+    def __str__(self) -> str:
+        return super().__str__().replace("an object", "an instance of a class")
+
 
 if MYPY:
     _F = TypeVar("_F", bound=Callable[..., Any])

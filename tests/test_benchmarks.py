@@ -2,7 +2,10 @@
 
 import itertools
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from statistics import mean
 
@@ -272,6 +275,15 @@ def test_main_chooses_prints_and_writes(load_program, capsys, tmp_path):
     both = ["--list", "--case", "2", "--case", "30"]
     assert run_here(load_program, capsys, both, cases, run).split() == ["2", "30"]
     assert run_here(load_program, capsys, ["--list"], cases, run).split()[0] == "1"
+
+
+def test_a_list_into_a_closed_pipe_ends_quietly():
+    read, write = os.pipe()
+    os.close(read)
+    program = [sys.executable, str(FOLDER / "bench_prox.py"), "--list"]
+    with os.fdopen(write) as closed:
+        ended = subprocess.run(program, stdout=closed, stderr=subprocess.PIPE)
+    assert ended.stderr == b"" and ended.returncode
 
 
 def test_record_keeps_the_environments_in_use(load_program):

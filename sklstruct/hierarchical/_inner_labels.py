@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..taxonomy._io import parents_of
+from ..taxonomy._io import is_nest, parents_of
 
 
 class RaisedLabels(NamedTuple):
@@ -67,7 +67,7 @@ class InnerLabels(NamedTuple):
         if not isinstance(taxonomy, Mapping):
             return None
         values = list(taxonomy.values())
-        if any(isinstance(v, list | tuple | Mapping | np.ndarray) for v in values):
+        if any(map(is_nest, values)):
             return None
         parents = {
             _name(k, n_labels): _name(v, n_labels)

@@ -56,7 +56,7 @@ class HighOrderHMM(SequenceInference):
     Parameters
     ----------
     order : int, default=3
-        n, from 2 to 2^24. A label is predicted from the n - 1 labels before it.
+        n, from 2 to 2^24 + 1. A label is predicted from the n - 1 labels before it.
 
     smoothing : estimator or BackoffModel, default=None
         Learns the transitions: any estimator of this package over context windows

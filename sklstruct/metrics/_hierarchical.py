@@ -13,6 +13,7 @@ from .._compat import Options, StrOptions, check_weights, validate_params
 from .._docs import shared_docs
 from .._warnings import warn
 from ..taxonomy import Taxonomy, as_paths
+from ..taxonomy._given import check_taxonomy
 from ..taxonomy._labels import among
 
 _CHECKED = {
@@ -46,8 +47,9 @@ _BLOCKS = {
     """,
     "shared_errors": """
         ValueError
-            If paths are malformed, y_true and y_pred differ in length, the taxonomy
-            lacks a label, or a parameter is out of its range.
+            If paths are malformed, y_true and y_pred differ in length, one has numbers
+            at a level and the other has strings, the taxonomy lacks a label, or a
+            parameter is out of its range.
     """,
     "shared_sources": """
         .. [1] S. Kiritchenko, S. Matwin, R. Nock, A. F. Famili, "Learning and
@@ -208,11 +210,8 @@ def _score(
     which, y_true, y_pred, taxonomy, average, sample_weight, zero_division
 ) -> float:
     warns = zero_division == "warn"
-    if not isinstance(taxonomy, Taxonomy | None):
-        raise ValueError(
-            f"taxonomy must be a Taxonomy, got {type(taxonomy).__name__}; make it with "
-            "Taxonomy.from_nested, from_parents or from_paths"
-        )
+    if taxonomy is not None:
+        check_taxonomy(taxonomy)
     true = _paths(taxonomy, y_true, "y_true")
     predicted = _paths(taxonomy, y_pred, "y_pred")
     if len(true) != len(predicted):
@@ -222,6 +221,14 @@ def _score(
         )
     weight = check_weights(sample_weight, true)
     width = min(true.shape[1], predicted.shape[1])
+    for level in range(width):
+        here = [part[part[:, level] != "", level] for part in (true, predicted)]
+        if len({isinstance(label, str) for part in here for label in part[:1]}) > 1:
+            raise ValueError(
+                f"level {level} has numbers in one of y_true and y_pred, and strings "
+                "in the other, which are never equal; taxonomy_.label_paths(y) gives "
+                "paths of strings, like predict_at"
+            )
     same = true[:, :width] == predicted[:, :width]
     # The common nodes are a prefix: they end with the first difference, or "".
     both = np.cumprod(same & (true[:, :width] != ""), axis=1).sum(axis=1)

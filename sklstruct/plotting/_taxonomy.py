@@ -15,6 +15,7 @@ from .._checks import check_sparse
 from .._compat import _safe_indexing
 from ..hierarchical import HierarchicalClassifier
 from ..taxonomy import Taxonomy
+from ..taxonomy._given import check_taxonomy
 from ..taxonomy._labels import among
 from ._display import Display
 
@@ -175,10 +176,12 @@ class TaxonomyDisplay(Display):
             The classifier is not fitted.
 
         ValueError
-            Another kind of estimator, no label that it knows, no such tree.
+            Another kind of estimator, several labels per sample, no label that it
+            knows, no such tree.
         """
         model = classifier_of(estimator)
         check_is_fitted(model, "taxonomies_")
+        model._one_label("from_estimator", "TaxonomyDisplay(taxonomies_[0])")
         if not 0 <= tree < len(model.taxonomies_):
             raise ValueError(
                 f"tree must be from 0 to {len(model.taxonomies_) - 1}, got {tree!r}"
@@ -223,6 +226,7 @@ class TaxonomyDisplay(Display):
         self : TaxonomyDisplay
         """
         tree = self.taxonomy
+        check_taxonomy(tree)
         names = tree.classes if labels is None else np.asarray(labels)
         if names.shape != (tree.n_classes,):
             raise ValueError(

@@ -131,7 +131,10 @@ def check_positive(positive: bool) -> bool:
 
 def check_number(x: Any, name: str) -> float:
     """A finite float that is not negative."""
-    return float(check_per_entry(np.asarray(x), -1, name)[0])
+    x = np.asarray(x)
+    if x.shape:
+        raise ValueError(f"{name} must be a scalar, got shape {x.shape}")
+    return float(check_per_entry(x, 1, name)[0])
 
 
 def check_power(p: Any, allowed: tuple[float, ...] | None = None) -> float:

@@ -224,8 +224,8 @@ def prox_lp(
     With :math:`t = \|w\|_p` and :math:`s = |w| / t` the optimality conditions are
     :math:`D_i t s_i + \kappa s_i^{p-1} = D_i |v_i|` and :math:`\sum_i s_i^p = 1`. Each
     of the first is one increasing equation of s given t, and the last one decreases in
-    t: a safeguarded Newton method in t around Newton methods in s, exact to rounding.
-    O(n) for each of about ten steps; O(n log n) for p = infinity.
+    t: a safeguarded Newton method in t around Newton methods in log s, exact to
+    rounding. O(n) for each of about ten steps; O(n log n) for p = infinity.
 
     For p = 2 and D = 1 it is block soft thresholding, :math:`w = [1 - \kappa /
     \|v\|_2]_+ v`. For p = infinity the largest entries are lowered to a level r, with
@@ -398,14 +398,13 @@ def prox_blocks(
     slope = metric * size
     dual = block_norms(slope, block, n_blocks, p / (p - 1))
     alive = (dual > kappa) & (kappa > 0)
-    t = np.zeros(n_blocks)
-    here = alive[block]
-    index = np.cumsum(alive) - 1
-    part = index[block[here]]
+    here = alive[block] & (slope > 0)
+    part = (np.cumsum(alive) - 1)[block[here]]
     w = np.where((kappa == 0)[block], size, 0.0)
     if part.size:
-        s, t = _on_sphere(slope[here], metric[here], part, kappa[alive], p, size[here])
-        w[here] = t[part] * s
+        w[here] = _on_sphere(
+            slope[here], metric[here], part, kappa[alive], p, size[here]
+        )
     return sign * unit * w
 
 
@@ -425,49 +424,54 @@ def _lower(size, block, kappa, metric):
 
 
 def _on_sphere(slope, metric, block, kappa, p, size):
-    """(s, t): metric t s + kappa s^(p-1) = slope and sum of s^p = 1 in each block."""
+    """w > 0 with metric w + kappa (w / t)^(p-1) = slope, t the norm of w in its block.
+
+    Newton's method in t for 1 / ||s|| = 1, s = w / t: without kappa, 1 / ||s|| is
+    proportional to t.
+    """
     n_blocks = kappa.size
     low, high = np.zeros(n_blocks), block_norms(size, block, n_blocks, p)
     # of ||w|| for the largest metric of the block: between 0 and ||v||
     t = 0.5 * high
-    s = np.zeros_like(slope)
     for _ in range(_STEPS):
-        s, ds = _entries(slope, metric * t[block], kappa[block], metric, p)
-        excess = np.bincount(block, s**p, n_blocks) - 1.0
-        change = p * np.bincount(block, s ** (p - 1) * ds, n_blocks)
-        low, high = np.where(excess > 0, t, low), np.where(excess > 0, high, t)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            new = t - excess / change
-        inside = (new > low) & (new < high)
+        log_s, rate = _entries(slope, metric * t[block], kappa[block], p)
+        top = np.full(n_blocks, -np.inf)
+        np.maximum.at(top, block, log_s)
+        power = np.exp(p * (log_s - top[block]))
+        total = np.bincount(block, power, n_blocks)
+        log_norm = top + np.log(total) / p
+        low, high = np.where(log_norm > 0, t, low), np.where(log_norm > 0, high, t)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            share = np.bincount(block, power * rate, n_blocks) / total
+            new = t * (1 + np.expm1(log_norm) / share)
+        inside = (new == t) | (new > low) & (new < high)
         new = np.where(inside, new, 0.5 * (low + high))
         done = np.abs(new - t) <= 1e-15 * new
         t = new
         if done.all():
             break
     # the last s is that of the t before; the error of its scaling is of second order
-    s /= block_norms(s, block, n_blocks, p)[block]
-    return s, t
+    return t[block] * np.exp(log_s - log_norm[block])
 
 
-def _entries(slope, a, kappa, metric, p):
-    """Roots s of a s + kappa s^(p-1) = slope, and their derivatives by t.
+def _entries(slope, a, kappa, p):
+    """Logarithms of the roots s of a s + kappa s^(p-1) = slope > 0; -d log s / d log a.
 
-    In the variable y = s or y = s^(p-1), whichever makes the equation convex, Newton's
-    method comes down monotonically from any point above the root.
+    The variable x is log s or (p - 1) log s, so that the terms are exp(x - x0) and
+    exp(m (x - x1)) with m >= 1. Their sum is convex: Newton's method comes down
+    monotonically from any point above the root.
     """
     r = p - 1
-    with np.errstate(divide="ignore", over="ignore"):
-        s = np.minimum(slope / a, (slope / kappa) ** (1 / r))
     linear, curved, m = (a, kappa, r) if r >= 1 else (kappa, a, 1 / r)
-    y = s if r >= 1 else s**r
+    with np.errstate(divide="ignore", over="ignore"):
+        x0, x1 = np.log(slope / linear), np.log(slope / curved) / m
+    x = np.minimum(x0, x1)
     for _ in range(_STEPS):
-        power = curved * y ** (m - 1)
-        step = (linear * y + power * y - slope) / (linear + m * power)
+        less, power = np.expm1(x - x0), np.exp(m * (x - x1))
+        slant = 1 + less + m * power
+        step = (less + power) / slant
         # Steps are positive up to rounding, at which they end.
-        if (step <= 4e-16 * y).all():
+        if (step <= 4e-16 * np.maximum(1 / m, np.abs(x))).all():
             break
-        y = np.maximum(y - np.maximum(step, 0.0), 0.0)
-    s = y if r >= 1 else y ** (1 / r)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ds = -metric * s / (a + kappa * r * s ** (r - 1))
-    return s, np.where(s > 0, ds, 0.0)
+        x = x - np.maximum(step, 0.0)
+    return (x, (1 + less) / slant) if r >= 1 else (m * x, m * power / slant)

@@ -68,7 +68,7 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
     tree = taxonomy
     if isinstance(taxonomy, Mapping):
         tree = _from_mapping(taxonomy, classes)
-    elif isinstance(taxonomy, list | tuple | np.ndarray):
+    elif is_nest(taxonomy):
         _check_nesting(taxonomy)
         tree = Taxonomy.from_nested(taxonomy)
     elif not isinstance(taxonomy, Taxonomy):
@@ -95,6 +95,15 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
             "order is not that of the integers in y; give it integers as labels"
         )
     return Taxonomy(tree.parent, tree.leaf_of_class, names=tree.names)
+
+
+def check_taxonomy(taxonomy: Any) -> None:
+    """A ValueError unless `taxonomy` is a `Taxonomy`."""
+    if not isinstance(taxonomy, Taxonomy):
+        raise ValueError(
+            f"taxonomy must be a Taxonomy, got {type(taxonomy).__name__}; make it with "
+            "Taxonomy.from_nested, from_parents or from_paths"
+        )
 
 
 def _restricted(tree: Taxonomy, classes: NDArray) -> Taxonomy:

@@ -32,7 +32,7 @@ _END: Any = object()
 
 def is_nest(item: Any) -> bool:
     """Whether an item of nested labels is a node, not a label."""
-    return isinstance(item, list | tuple | Mapping) or (
+    return isinstance(item, list | tuple | range | Mapping) or (
         isinstance(item, np.ndarray) and item.ndim > 0
     )
 

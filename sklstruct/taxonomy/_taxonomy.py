@@ -201,7 +201,7 @@ class Taxonomy:
 
         Parameters
         ----------
-        nested : list, tuple, ndarray or mapping
+        nested : list, tuple, range, ndarray or mapping
             A list of labels only is one leaf with these classes. Any other list is an
             inner node: its lists and mappings are its children, and each label beside
             them is a leaf with one class. A mapping is an inner node whose children

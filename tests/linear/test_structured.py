@@ -1024,6 +1024,7 @@ def test_parents_that_are_no_forest(parents, words):
         {"tol": 0.0},
         {"penalty": "lasso"},
         {"penalty": object()},
+        {"penalty": GroupLasso},
         {"max_iter": 0},
         {"class_weight": {0: -1.0}},
     ],

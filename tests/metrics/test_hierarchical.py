@@ -140,6 +140,8 @@ def test_nothing_over_nothing():
         ({"y_pred": [[["a"], ["b"]]]}, "^y_pred has more than two dimensions"),
         ({"y_pred": np.empty((0, 2))}, "^y_pred holds no paths"),
         ({"y_true": None}, "^y_true is None"),
+        ({"y_true": [[1, 2]]}, "^level 0 has numbers in one of.*label_paths"),
+        ({"y_pred": [["a", 2]]}, "^level 1 has numbers in one of"),
         ({"average": "weighted"}, "^The 'average' parameter"),
         ({"zero_division": 2}, "^The 'zero_division' parameter"),
         ({"sample_weight": [0.0]}, "at least one non-zero"),

@@ -146,6 +146,10 @@ def test_estimators_that_do_not_fit(model, digits):
             TaxonomyDisplay.from_estimator(estimator, X, y)
     with pytest.raises(ValueError, match="tree must be from 0 to 0, got 1"):
         TaxonomyDisplay.from_estimator(model, X, y, tree=1)
+    Y = np.eye(10, dtype=int)[y]
+    several = HierarchicalClassifier(NESTED).fit(X, Y)
+    with pytest.raises(ValueError, match="from_estimator is for one label per sample"):
+        TaxonomyDisplay.from_estimator(several, X, Y)
 
 
 def test_layout_is_a_tree(model):
@@ -222,6 +226,8 @@ def test_bad_arguments(model):
         TaxonomyDisplay(tree).plot(labels=["a"])
     with pytest.raises(ValueError, match="node_accuracy must have"):
         TaxonomyDisplay(tree, node_accuracy=[0.5]).plot()
+    with pytest.raises(ValueError, match="^taxonomy must be a Taxonomy, got list"):
+        TaxonomyDisplay([[1], [2]]).plot()
 
 
 def test_names_of_groups_are_drawn():

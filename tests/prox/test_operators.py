@@ -55,6 +55,21 @@ def test_lp_is_optimal_in_any_metric(p, seed):
         assert (part < 1) or not w.any()
 
 
+def test_lp_with_powers_near_the_ends_and_small_strengths():
+    v = [3.0, -4.0, 1.0]
+    # the first two by bisection with 60 digits
+    for p, kappa, expected in [
+        (1 + 1e-6, 0.5, [2.500000477755109, -3.500000309519174, 0.5000012824714616]),
+        (1000, 2.0, [2.49806788114262, -2.500805547983036, 1]),
+        (1 + 1e-15, 0.5, [2.5, -3.5, 0.5]),
+        (1e300, 2.0, [2.5, -2.5, 1.0]),
+        *[(p, 1e-200, v) for p in (1 + 1e-12, 1.5, 3, 500, 1e4, 1e300)],
+    ]:
+        assert_allclose(prox.prox_lp(v, kappa, p), expected, rtol=4e-15)
+        w = prox.prox_group_lasso(v * 2, [0] * 3 + [1] * 3, kappa, p=p)
+        assert_allclose(w, expected * 2, rtol=4e-15)
+
+
 @pytest.mark.parametrize("p", [1, 2, np.inf])
 def test_names_of_single_norms(p):
     v = np.array([3.0, -4.0, 1.0, 0.0])
@@ -485,7 +500,7 @@ BAD = {
     "nan": (lambda: prox.prox_lp([np.nan], 1.0, 3), "v must be finite"),
     "text": (lambda: prox.prox_lp(["a"], 1.0, 2), "v must hold real numbers"),
     "kappa": (lambda: prox.prox_l1([1.0], -1.0), "kappa must be >= 0"),
-    "block": (lambda: prox.prox_lp([1.0, 2.0], [1.0] * 2, 2), "kappa must be a scalar"),
+    "block": (lambda: prox.prox_lp([1.0, 2.0], [1.0] * 2, 2), "be a scalar, got shape"),
     "entries": (lambda: prox.prox_l1([1.0, 2.0], [1.0] * 3), "one value per entry"),
     "metric": (lambda: prox.prox_l0([1.0], 1.0, metric=0.0), "metric must be > 0"),
     "flag": (lambda: prox.prox_l1([1.0], 1.0, positive=1), "positive must be True"),

@@ -392,6 +392,7 @@ def test_forms_of_a_given_taxonomy():
     for given in (
         groups,
         {"all": groups},
+        [range(0, 4, 2), range(1, 4, 2)],
         {0: ["even"], 1: ["odd"], 2: ["even"], 3: ["odd"]},
         {0: "even", 1: "odd", 2: "even", 3: "odd"},
         {0: ("even",), 1: "odd", 2: "even", 3: ["odd"]},
