@@ -17,6 +17,7 @@ from ..symbols import (
     check_weights,
     is_missing,
     items,
+    refuse_frame,
     share_right,
 )
 from ._graph import FactorGraph, as_labels
@@ -345,6 +346,7 @@ def as_instances(X: Any) -> list:
     """X as a list that is not empty."""
     if isinstance(X, FactorGraph):
         raise ValueError("X must be a list of FactorGraph; wrap a single one in a list")
+    refuse_frame("X", X)
     try:
         instances = items(X) if hasattr(X, "to_pylist") else list(X)
     except TypeError as exc:
@@ -359,6 +361,7 @@ def as_instances(X: Any) -> list:
 
 def as_label_rows(y: Any) -> list:
     """y as a list."""
+    refuse_frame("y", y)
     try:
         return items(y) if hasattr(y, "to_pylist") else list(y)
     except TypeError as exc:

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
         items,
         known_labels,
         label_ids,
+        refuse_frame,
+        refuse_table,
         share_right,
     )
     from ._strings import Strings

@@ -23,12 +23,12 @@ def check_sequences(X: Any, name: str = "X", of: list | None = None) -> list:
     one = isinstance(X, str | bytes) or getattr(X, "ndim", 1) == 0
     if one or not isinstance(X, Iterable):
         raise TypeError(f"{name} must be a list of sequences, got {X!r:.60}")
-    if hasattr(X, "columns") or isinstance(X, Set | Mapping):
-        raise TypeError(f"{name} is a {type(X).__name__}; pass a list of sequences")
+    refuse_frame(name, X)
     sequences = X.to_pylist() if hasattr(X, "to_pylist") else list(X)
     for i, sequence in enumerate(sequences):
         if isinstance(sequence, list | tuple | np.ndarray):
             continue
+        refuse_table(f"{name}[{i}]", sequence)
         if of is not None and i < len(of) and is_unknown(sequence):
             sequences[i] = [None] * len(of[i])
             continue
@@ -51,6 +51,26 @@ def check_sequences(X: Any, name: str = "X", of: list | None = None) -> list:
                 f"one per sentence, got {sequence!r:.60}"
             )
     return sequences
+
+
+def refuse_frame(name: str, X: Any) -> None:
+    """TypeError for a data frame, set or mapping in the place of a list."""
+    if hasattr(X, "columns") or isinstance(X, Set | Mapping):
+        raise TypeError(f"{name} is a {type(X).__name__}; pass a list of sequences")
+
+
+def refuse_table(name: str, sequence: Any) -> None:
+    """TypeError for a data frame or sparse matrix, whose items are not its rows."""
+    if hasattr(sequence, "columns"):
+        remedy = (
+            f"{name}.to_numpy() for rows of numbers; for rows of named features "
+            f"{name}.to_dict('records') with pandas, {name}.to_dicts() with polars"
+        )
+    elif hasattr(sequence, "tocsr"):
+        remedy = f"{name}.toarray()"
+    else:
+        return
+    raise TypeError(f"{name} is a {type(sequence).__name__}; pass {remedy}")
 
 
 def check_pairs(X: Any, y: Any) -> tuple[list, list]:
