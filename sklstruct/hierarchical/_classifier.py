@@ -755,9 +755,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         -------
         scores : ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``. For two classes the difference of
-            the log-probabilities of the second and the first, of shape (n_samples,).
-            With several labels the log-odds of each; those without a positive in `fit`
-            have the least float.
+            the log-probabilities of the second and the first, and for one class 0, of
+            shape (n_samples,). With several labels the log-odds of each; those without
+            a positive in `fit` have the least float.
 
         Raises
         ------
@@ -767,9 +767,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         log_proba = self.predict_log_proba(X)
         if self.label_columns_ is not None:
             return np.nan_to_num(log_proba - log_other(log_proba))
-        if self.classes_.size != 2:
+        if self.classes_.size > 2:
             return log_proba
-        return log_proba[:, 1] - log_proba[:, 0]
+        return log_proba[:, -1] - log_proba[:, 0]
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The most probable class of each sample, found by a search of few branches.
