@@ -32,7 +32,7 @@ from ..symbols import (
     check_possible,
     check_sequences,
     check_weights,
-    is_unknown,
+    count_right,
     object_array,
     share_right,
 )
@@ -478,16 +478,8 @@ class SequenceInference(BaseEstimator):
             return float(weight[weight > 0] @ found[weight > 0] / n)
         rows, y = check_pairs(X, y)
         weight = check_weights(sample_weight, len(rows))
-        integers = self.classes_.dtype.kind in "iu"
-        right, size = [], []
-        for found, true in zip(self.predict(rows, given), y):
-            known = [(a, b) for a, b in zip(found, true) if b is not None]
-            if any(is_unknown(b) for _, b in known):
-                raise ValueError("y holds NaN; an unknown label of y is None")
-            known = [(a, b) for a, b in known if not (integers and b == -1)]
-            right.append(sum(a == b for a, b in known))
-            size.append(len(known))
-        share = share_right(right, size, weight)
+        found = self.predict(rows, given)
+        share = share_right(*count_right(found, y, self.classes_), weight)
         if np.isnan(share):
             raise ValueError("X holds no observation to score")
         return share

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         check_possible,
         check_sequences,
         check_weights,
+        count_right,
         is_unknown,
         items,
         known_labels,

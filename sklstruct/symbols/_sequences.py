@@ -100,6 +100,25 @@ def check_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray:
     return weight
 
 
+def count_right(
+    found: Iterable, y: Iterable, classes: np.ndarray
+) -> tuple[list[int], list[int]]:
+    """For each sequence the numbers of right and of known labels.
+
+    None is an unknown label, and so is -1 if the classes are integers without -1.
+    """
+    marked = classes.dtype.kind in "iu" and -1 not in classes
+    right, size = [], []
+    for row, true in zip(found, y):
+        known = [(a, b) for a, b in zip(row, true) if b is not None]
+        if any(is_unknown(b) for _, b in known):
+            raise ValueError("y holds NaN; an unknown label of y is None")
+        known = [(a, b) for a, b in known if not (marked and b == -1)]
+        right.append(sum(a == b for a, b in known))
+        size.append(len(known))
+    return right, size
+
+
 def share_right(
     right: Iterable[float], size: Iterable[float], weight: np.ndarray
 ) -> float:
