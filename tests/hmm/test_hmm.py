@@ -42,6 +42,7 @@ from sklstruct.hmm import (
 )
 from sklstruct.hmm._automaton import ContextAutomaton
 from sklstruct.hmm._lattice import LatticeSolver
+from sklstruct.language_model import CacheLM
 from sklstruct.smoothing import GrownLM, KatzLM, PrunedKneserNeyLM, WittenBellLM
 from sklstruct.symbols import Labels
 from sklstruct.symbols._encoding import object_array
@@ -377,6 +378,9 @@ def test_other_errors():
         HighOrderHMM(1).fit(X, y)
     with pytest.raises(TypeError, match="fits no back-off model"):
         HighOrderHMM(smoothing=GaussianNB()).fit(X, y)
+    for reader in (LanguageModel("fast"), CacheLM(LanguageModel("fast"))):
+        with pytest.raises(TypeError, match="^smoothing: .* fits no back-off model"):
+            HighOrderHMM(smoothing=reader).fit(X, y)
     assert len(tagger.predict([])) == 0
     with pytest.raises(ValueError, match="no observation to score"):
         tagger.score([[]], [[]])
