@@ -327,12 +327,12 @@ class GraphPredictor(BaseEstimator):
             packed, found = self._over_blocks(graphs, self._best)
             start = packed.var_ptr
             of_each = np.concatenate(found) == truth, truth >= 0
-            counts = [np.diff(np.append(0, np.cumsum(a))[start]) for a in of_each]
+            right, size = (np.diff(np.append(0, np.cumsum(a))[start]) for a in of_each)
         else:
             rows = self.predict(X)
             labels = check_labels(y, list(map(len, rows)), True)
-            counts = count_right(rows, labels, self.classes_)
-        share = share_right(*counts, weight)
+            right, size = count_right(rows, labels, self.classes_)
+        share = share_right(right, size, weight)
         if np.isnan(share):
             raise ValueError("y has no known label: there is nothing to score")
         return share
