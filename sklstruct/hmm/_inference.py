@@ -173,7 +173,8 @@ class SequenceInference(BaseEstimator):
         positions = [p for p, _ in read]
         if given is not None:
             class_of = dict(zip(self.classes_.tolist(), self._class_of_label.tolist()))
-            positions = restrict(X, positions, given, class_of)
+            unknown = self.transition_model_.labels.unknown_id
+            positions = restrict(X, positions, given, class_of, unknown)
         return X, [make_candidates(p, end) for p in positions], [a for _, a in read]
 
     def _map(self, function, sentences):
@@ -478,8 +479,8 @@ class SequenceInference(BaseEstimator):
             return float(weight[weight > 0] @ found[weight > 0] / n)
         rows, y = check_pairs(X, y)
         weight = check_weights(sample_weight, len(rows))
-        found = self.predict(rows, given)
-        share = share_right(*count_right(found, y, self.classes_), weight)
+        counts = count_right(self.predict(rows, given), y, self.classes_)
+        share = share_right(*counts, weight)
         if np.isnan(share):
             raise ValueError("X holds no observation to score")
         return share

@@ -196,6 +196,7 @@ def known_labels(
     given: Any,
     X: list,
     code_of: Callable[[int, int], dict],
+    own: Callable[[int, int, Any], int | None] | None = None,
 ) -> list[list[list[int] | None]]:
     """For each item None (unknown), or the numbers of the labels that are allowed.
 
@@ -203,6 +204,7 @@ def known_labels(
     given: None, a label, or a set or list of labels for each item; -1 is None if labels
     are integers and it is not one of them. X: the sequences.
     code_of: (number of a sequence, of an item) -> numbers of its labels.
+    own: (the same, another label) -> its number, or None if it is unknown.
 
     ValueError if lengths differ, a label is unknown, or a set is empty.
     """
@@ -237,14 +239,20 @@ def known_labels(
                 )
             codes: list[int] = []
             for one in labels:
-                if one not in code:
+                try:
+                    found = code.get(one)
+                except TypeError:  # not hashable
+                    found = None
+                if found is None and own is not None:
+                    found = own(i, j, one)
+                if found is None:
                     shown = ", ".join(repr(c) for c in list(code)[:5])
                     more = ", ..." if len(code) > 5 else ""
                     raise ValueError(
                         f"{name}[{i}][{j}] holds {one!r}, which is not in the labels "
                         f"that are possible there ({shown}{more})"
                     )
-                codes.append(code[one])
+                codes.append(found)
             row.append(codes)
         out.append(row)
     return out

@@ -336,6 +336,7 @@ def test_bad_weights_marks_and_numbers():
     for given, message in (
         ([["a", "b"]], r"given\[0\] has 2 entries"),
         ([["z"]], r"given\[0\]\[0\] holds 'z', which is not in"),
+        ([[[["a"]]]], r"given\[0\]\[0\] holds \['a'\], which is not in"),
         ([[set()]], r"given\[0\]\[0\] is empty"),
         ([["a"], ["a"]], "given has 2 sequences, but X has 1"),
     ):
