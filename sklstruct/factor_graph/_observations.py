@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..symbols import refuse_table
 from ._builders import chain_graph
 from ._features_fast import FeatureReader, refusal
 from ._graph import FactorGraph
@@ -118,6 +119,7 @@ def as_items(owner: int | str, sequence: Any) -> list:
             f"{name} must be a sequence of observations, each a mapping or an "
             f"iterable of names of features, got {type(sequence).__name__}"
         )
+    refuse_table(name, sequence)
     try:
         return list(sequence)
     except TypeError as exc:

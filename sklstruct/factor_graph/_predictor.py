@@ -15,8 +15,10 @@ from ..symbols import (
     LabelLists,
     check_pairs,
     check_weights,
+    count_right,
     is_missing,
     items,
+    refuse_frame,
     share_right,
 )
 from ._graph import FactorGraph, as_labels
@@ -131,8 +133,8 @@ class GraphPredictor(BaseEstimator):
             self
         ):  # the look at the tags takes longer than a sequence
             check_is_fitted(self)
-        X = as_instances(X)
-        if isinstance(X[0], FactorGraph) and self._columns is not None:
+        X = as_instances(X, 0)
+        if X and isinstance(X[0], FactorGraph) and self._columns is not None:
             raise ValueError(
                 "X must be sequences of observations, as in fit; got FactorGraph, "
                 "whose columns of features have no names"
@@ -306,8 +308,9 @@ class GraphPredictor(BaseEstimator):
             Instances.
 
         y : list of array-like of shape (n_variables,)
-            The true values. Of sequences, a label that `fit` did not see counts as
-            wrong.
+            The true values. Unknown ones (None; of sequences also -1, if labels are
+            integers without -1) do not count. Of sequences, a label that `fit` did not
+            see counts as wrong.
 
         sample_weight : array-like of shape (n_instances,), default=None
             Weight of each instance, at least 0.
@@ -320,18 +323,18 @@ class GraphPredictor(BaseEstimator):
         weight = check_weights(sample_weight, len(X))
         if self._columns is None:
             graphs = self._graphs(X)
-            truth = encode(graphs, y)
+            truth = encode(graphs, y, True)
             packed, found = self._over_blocks(graphs, self._best)
             start = packed.var_ptr
-            right = np.append(0, np.cumsum(np.concatenate(found) == truth))
-            share = share_right(np.diff(right[start]), np.diff(start), weight)
+            of_each = np.concatenate(found) == truth, truth >= 0
+            right, size = (np.diff(np.append(0, np.cumsum(a))[start]) for a in of_each)
         else:
             rows = self.predict(X)
-            labels = check_labels(y, list(map(len, rows)))
-            equal = (sum(a == b for a, b in zip(*pair)) for pair in zip(rows, labels))
-            share = share_right(equal, map(len, rows), weight)
+            labels = check_labels(y, list(map(len, rows)), True)
+            right, size = count_right(rows, labels, self.classes_)
+        share = share_right(right, size, weight)
         if np.isnan(share):
-            raise ValueError("X has no variables: there is nothing to score")
+            raise ValueError("y has no known label: there is nothing to score")
         return share
 
     def __sklearn_tags__(self) -> Any:
@@ -341,10 +344,11 @@ class GraphPredictor(BaseEstimator):
         return tags
 
 
-def as_instances(X: Any) -> list:
-    """X as a list that is not empty."""
+def as_instances(X: Any, least: int = 1) -> list:
+    """X as a list of at least so many instances."""
     if isinstance(X, FactorGraph):
         raise ValueError("X must be a list of FactorGraph; wrap a single one in a list")
+    refuse_frame("X", X)
     try:
         instances = items(X) if hasattr(X, "to_pylist") else list(X)
     except TypeError as exc:
@@ -352,13 +356,14 @@ def as_instances(X: Any) -> list:
             "X must be a list of FactorGraph or of sequences of observations, got "
             f"{type(X).__name__}"
         ) from exc
-    if not instances:
+    if len(instances) < least:
         raise ValueError("X must have at least one instance")
     return instances
 
 
 def as_label_rows(y: Any) -> list:
     """y as a list."""
+    refuse_frame("y", y)
     try:
         return items(y) if hasattr(y, "to_pylist") else list(y)
     except TypeError as exc:

@@ -42,6 +42,8 @@ _PARTS_OF_A_BLOCK = 32
 # Weights above which those of sparse samples are not stored whole.
 _MOST_WEIGHTS = 2**24
 
+_BATCH_PARAMS = "C", "loss", "intercept_scaling"
+
 
 def too_wide(estimator: LinearClassifier, data: TrainingSet) -> bool:
     """Whether the other posterior, which reads packed rows, is the faster one.
@@ -105,6 +107,11 @@ def of_one_solver(estimator: LinearClassifier) -> bool:
     return estimator.solver == "quasi_newton" or np.isinf(estimator.intercept_scaling)
 
 
+def batch_params(estimator: LinearClassifier) -> dict:
+    """The parameters that are the same for all batches of samples."""
+    return {name: getattr(estimator, name) for name in _BATCH_PARAMS}
+
+
 class ChainNodes(NodeModels):
     """Multinomial logistic regressions of all nodes; a class has their product.
 
@@ -118,7 +125,7 @@ class ChainNodes(NodeModels):
     ) -> None:
         self.searches: list[StrengthSearch] = []
         self.n_steps = 2 if search is None else 1 + search.n_solves()
-        self._settings = estimator, search
+        self._settings, self.params = (estimator, search), batch_params(estimator)
         self.learns_batches = search is None and not of_one_solver(estimator)
         self._max_iter = estimator.max_iter
         self._fits: list = []

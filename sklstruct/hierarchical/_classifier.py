@@ -448,7 +448,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
         `taxonomy` must be a given tree, or `max_depth` 0. After a `fit` or a
         `partial_fit` the model goes on from its tree and weights; where `fit` learned
-        the tree, ``model.set_params(taxonomy=model.taxonomy_)`` gives it.
+        the tree, ``model.set_params(taxonomy=model.taxonomy_)`` gives it. Other values
+        of `taxonomy`, `max_depth` and `max_leaf` do not change the tree of a fitted
+        model, and `estimator` None then has the parameters that the model learned with.
 
         Parameters
         ----------
@@ -475,7 +477,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             a tree that is still to be learned.
         ValueError
             If the first call has no `classes`, or a later one others; if y has another
-            label than these; and as in `fit`.
+            label than these; if `C`, `loss` or `intercept_scaling` of `estimator` are
+            not those of the batches before; and as in `fit`.
 
         Notes
         -----
@@ -508,11 +511,11 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             )
         data, _, _ = self._read_training(X, y, sample_weight, known, reset=first)
         estimator: Any = self.estimator
-        if estimator is None:
-            estimator = LinearClassifier("auto")
-        nodes = DualNodes(estimator, in_batches=True) if first else self.nodes_
-        if isinstance(nodes, ChainNodes):
-            nodes = DualNodes.of_chain(nodes, estimator)
+        nodes = None if first else self.nodes_
+        if nodes is None:
+            nodes = DualNodes(estimator or LinearClassifier("auto"), in_batches=True)
+        elif isinstance(nodes, ChainNodes):
+            nodes = DualNodes.of_chain(nodes, LinearClassifier(**nodes.params))
         rng = check_random_state(self.random_state)
         data = nodes.prepare(data, 1)
         with (
@@ -752,9 +755,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         -------
         scores : ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``. For two classes the difference of
-            the log-probabilities of the second and the first, of shape (n_samples,).
-            With several labels the log-odds of each; those without a positive in `fit`
-            have the least float.
+            the log-probabilities of the second and the first, and for one class 0, of
+            shape (n_samples,). With several labels the log-odds of each; those without
+            a positive in `fit` have the least float.
 
         Raises
         ------
@@ -764,9 +767,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         log_proba = self.predict_log_proba(X)
         if self.label_columns_ is not None:
             return np.nan_to_num(log_proba - log_other(log_proba))
-        if self.classes_.size != 2:
+        if self.classes_.size > 2:
             return log_proba
-        return log_proba[:, 1] - log_proba[:, 0]
+        return log_proba[:, -1] - log_proba[:, 0]
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The most probable class of each sample, found by a search of few branches.

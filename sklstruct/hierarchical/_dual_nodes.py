@@ -25,7 +25,7 @@ from ..linear._solver import BLOCK, BlockFit
 from ..linear._targets import Targets
 from ..linear._weights import Features, NodeWeights, Piece, as_rows, lanes_of
 from ..taxonomy import Forest
-from ._chain_nodes import ChainNodes
+from ._chain_nodes import ChainNodes, batch_params
 from ._dual_fits import DualFits, members_of
 from ._evidence import CHAIN, Evidence, fit_numbers
 from ._evidence_fast import ROLES, Posterior, Scratch
@@ -82,6 +82,7 @@ class DualNodes(DualFits):
     numbers: for each tree w_r, w_l, eta, c and c' (notes of `HierarchicalClassifier`);
     with several labels w_r, b_r, p_r, w_l, b_l, p_l.
     fold_log_loss: mean log-loss of the fold in each tree.
+    params: those of the estimator that are the same for all batches.
     raised: labels with at least the probability of those below them, which the trees do
     not ensure; or None. C, n_iter, status: of each model: C, epochs, and 1 if
     `max_iter` was reached.
@@ -103,7 +104,7 @@ class DualNodes(DualFits):
         # with several labels leaves are evaluated while they may hold an answer
         self.n_leaves = 1 if several else _LEAF_CANDIDATES[0]
         self.searches: list = []
-        self.loss = estimator.loss
+        self.loss, self.params = estimator.loss, batch_params(estimator)
         self.n_steps = 2 + (estimator.loss == "auto")
         self._C = float(estimator.C)
         self._max_iter = estimator.max_iter
@@ -228,15 +229,27 @@ class DualNodes(DualFits):
 
     def learn(
         self,
-        estimator: LinearClassifier,
+        estimator: LinearClassifier | None,
         problems: NodeProblems,
         data: TrainingSet,
         run: Run,
     ) -> None:
-        """Learn one more batch, of one tree; the parameters are those of `fit`.
+        """Learn one more batch, of one tree.
 
         Samples of the batch are scored, added to the window, and then learned.
+        estimator: with the same `params`, which are those that `loss="auto"` stands for
+        or those that it chose; None has them.
         """
+        if estimator is None:
+            estimator = LinearClassifier(**self.params)
+        given = batch_params(estimator)
+        chosen = self.params | {"C": self._C, "loss": self.loss}
+        if given != self.params and given != chosen:
+            name = next(k for k, v in self.params.items() if given[k] != v)
+            raise ValueError(
+                f"estimator: {name}={given[name]!r}, but the batches before were "
+                f"learned with {name}={self.params[name]!r}; set it back, or call fit"
+            )
         self._estimator, self.in_batches = estimator, True
         self._max_iter = estimator.max_iter
         models, d = self.forest.model_nodes.tolist(), data.X.shape[1]

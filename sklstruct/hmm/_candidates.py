@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._checks import as_floats, as_ids, check_ids, check_length
-from ..symbols import known_labels
+from ..symbols import check_sequences, items, known_labels
 
 
 class Candidates(NamedTuple):
@@ -133,15 +133,24 @@ def make_candidates(positions: Iterable, end_class: int) -> Candidates:
     return Candidates(ptr, ids, factor, length)
 
 
-def restrict(X: list, positions: list, given: Any, class_of: dict) -> list:
+def restrict(
+    X: list, positions: list, given: Any, class_of: dict, unknown: int
+) -> list:
     """The candidates of every position that are among the labels given for it.
 
     positions: (ids, log-factors) of the candidates of each observation. class_of: class
-    id of each label. ValueError if none of the labels is possible for an observation,
+    id of each label. unknown: that of words without a label, which stand for
+    themselves; or -1. ValueError if none of the labels is possible for an observation,
     and as `known_labels`, which explains `given`.
     """
     out = []
-    known = known_labels("given", given, X, lambda i, j: class_of)
+    given = check_sequences(given, "given", X)
+
+    def itself(i: int, j: int, label: Any) -> int | None:
+        same = unknown in positions[i][j][0] and label == list(X[i])[j]
+        return unknown if same else None
+
+    known = known_labels("given", given, X, lambda i, j: class_of, itself)
     for i, (sequence, some, wanted) in enumerate(zip(X, positions, known)):
         row = []
         for j, (candidates, classes) in enumerate(zip(some, wanted)):
@@ -150,9 +159,9 @@ def restrict(X: list, positions: list, given: Any, class_of: dict) -> list:
                 keep = np.isin(ids, classes)
                 if not (factor[keep] > -np.inf).any():
                     raise ValueError(
-                        f"given[{i}][{j}]: {given[i][j]!r} is not a candidate of the "
-                        f"observation {list(sequence)[j]!r:.60}, so that no labelling "
-                        "is possible"
+                        f"given[{i}][{j}]: {items(given[i])[j]!r} is not a candidate "
+                        f"of the observation {list(sequence)[j]!r:.60}, so that no "
+                        "labelling is possible"
                     )
                 candidates = ids[keep], factor[keep]
             row.append(candidates)

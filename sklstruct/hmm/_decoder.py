@@ -99,11 +99,11 @@ class NoisyChannelDecoder(SequenceInference):
 
     Notes
     -----
-    An unknown word is returned as it was observed. A word without any candidate is
-    always unknown. The model's probability of unknown words is scaled: it is
-    :math:`\min(1/2, 10 / \sqrt{V})` after the empty context, for V words, about the
-    share of words that a vocabulary of the V commonest words of English lacks. A model
-    without an unknown word gets one.
+    An unknown word is returned as it was observed, and `given` names it so. A word
+    without any candidate is always unknown. The model's probability of unknown words is
+    scaled: it is :math:`\min(1/2, 10 / \sqrt{V})` after the empty context, for V words,
+    about the share of words that a vocabulary of the V commonest words of English
+    lacks. A model without an unknown word gets one.
 
     A missing observation (None) allows every word, which makes a lattice of the whole
     vocabulary: exact, but slow.

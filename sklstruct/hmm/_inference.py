@@ -32,7 +32,7 @@ from ..symbols import (
     check_possible,
     check_sequences,
     check_weights,
-    is_unknown,
+    count_right,
     object_array,
     share_right,
 )
@@ -173,7 +173,8 @@ class SequenceInference(BaseEstimator):
         positions = [p for p, _ in read]
         if given is not None:
             class_of = dict(zip(self.classes_.tolist(), self._class_of_label.tolist()))
-            positions = restrict(X, positions, given, class_of)
+            unknown = self.transition_model_.labels.unknown_id
+            positions = restrict(X, positions, given, class_of, unknown)
         return X, [make_candidates(p, end) for p in positions], [a for _, a in read]
 
     def _map(self, function, sentences):
@@ -478,16 +479,8 @@ class SequenceInference(BaseEstimator):
             return float(weight[weight > 0] @ found[weight > 0] / n)
         rows, y = check_pairs(X, y)
         weight = check_weights(sample_weight, len(rows))
-        integers = self.classes_.dtype.kind in "iu"
-        right, size = [], []
-        for found, true in zip(self.predict(rows, given), y):
-            known = [(a, b) for a, b in zip(found, true) if b is not None]
-            if any(is_unknown(b) for _, b in known):
-                raise ValueError("y holds NaN; an unknown label of y is None")
-            known = [(a, b) for a, b in known if not (integers and b == -1)]
-            right.append(sum(a == b for a, b in known))
-            size.append(len(known))
-        share = share_right(right, size, weight)
+        counts = count_right(self.predict(rows, given), y, self.classes_)
+        share = share_right(*counts, weight)
         if np.isnan(share):
             raise ValueError("X holds no observation to score")
         return share

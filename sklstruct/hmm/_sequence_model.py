@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
 
 from ..backoff import BackoffClassifier, BackoffModel
 from ..context_tree import ContextTree, pairs_of_arrays
@@ -60,14 +61,17 @@ def learn_from_ids(
         object_array([*names, end] if with_end else names),
         object_array([*names, start]), start=start, end=end,
     )  # fmt: skip
-    estimator = clone(estimator)
-    prepare_for_ids(estimator, labels)
-    estimator.fit(contexts, targets, sample_weight=counts)
-    model = getattr(estimator, "backoff_model_", None)
+    estimator, model = clone(estimator), None
+    of_sentences = hasattr(estimator, "__sklstruct_over_ids__")
+    if has_fit_parameter(estimator, "sample_weight") and not of_sentences:
+        prepare_for_ids(estimator, labels)
+        estimator.fit(contexts, targets, sample_weight=counts)
+        model = getattr(estimator, "backoff_model_", None)
     if model is None:
         raise TypeError(
-            f"smoothing: {type(estimator).__name__} fits no back-off model; "
-            "use an estimator such as KneserNeyLM or StructuredLogLinearLM"
+            f"smoothing: {type(estimator).__name__} fits no back-off model to labels; "
+            "use an estimator such as KneserNeyLM or StructuredLogLinearLM, or a "
+            "BackoffModel"
         )
     prior = 0.0
     if isinstance(estimator, BackoffClassifier):

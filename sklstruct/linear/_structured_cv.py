@@ -52,7 +52,8 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
     scoring : str or callable, default=None
         Score of the held-out samples, larger is better, as in scikit-learn. None: the
         weighted mean log-probability of the labels in nats; of several labels the sum
-        over all of them. Samples of classes that a fold has not seen are left out.
+        over all of them. Samples of classes that a fold has not seen are left out. A C
+        whose mean score is not finite is not chosen.
 
     one_standard_error : bool, default=False
         Whether to take the smallest C whose mean score is at most one standard error
@@ -179,7 +180,8 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
             )
             scores = np.array([each for each, _ in results])
             for i, each in enumerate(scores):
-                progress.step(f"fold {i}: best score {each.max():.4g}", "fold")
+                best = np.fmax.reduce(each)  # without NaN
+                progress.step(f"fold {i}: best score {best:.4g}", "fold")
             C = float(Cs[self._choose(scores)])
             (found,) = model._solve(solver, term, [1 / C], silent)
             model._keep(found, lam_max)
@@ -250,12 +252,23 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
             scores = model.decision_function(X)[:, model.label_columns_.known]
             log_proba = log_expit(-sign * scores).sum(axis=1)
         known = ~np.isnan(log_proba)
+        if not known.any():
+            return np.nan
         return float(np.average(log_proba[known], weights=weight[known]))
 
     def _choose(self, scores):
         """The index of the C chosen."""
+        unknown = np.isnan(scores).all(axis=1)
+        if self.scoring is None and unknown.any():
+            raise ValueError(
+                f"cv: the test samples of fold {unknown.argmax()} have no class that "
+                "its training samples have; use folds that are shuffled or stratified"
+            )
         mean = scores.mean(axis=0)
+        mean[~np.isfinite(mean)] = -np.inf
         best = int(mean.argmax())
+        if mean[best] == -np.inf:
+            raise ValueError("scoring: the mean score of no C is finite")
         if not self.one_standard_error or scores.shape[0] == 1:
             return best
         n = scores.shape[0]

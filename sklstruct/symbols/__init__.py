@@ -45,10 +45,13 @@ if TYPE_CHECKING:
         check_possible,
         check_sequences,
         check_weights,
+        count_right,
         is_unknown,
         items,
         known_labels,
         label_ids,
+        refuse_frame,
+        refuse_table,
         share_right,
     )
     from ._strings import Strings

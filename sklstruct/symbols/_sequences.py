@@ -23,12 +23,12 @@ def check_sequences(X: Any, name: str = "X", of: list | None = None) -> list:
     one = isinstance(X, str | bytes) or getattr(X, "ndim", 1) == 0
     if one or not isinstance(X, Iterable):
         raise TypeError(f"{name} must be a list of sequences, got {X!r:.60}")
-    if hasattr(X, "columns") or isinstance(X, Set | Mapping):
-        raise TypeError(f"{name} is a {type(X).__name__}; pass a list of sequences")
+    refuse_frame(name, X)
     sequences = X.to_pylist() if hasattr(X, "to_pylist") else list(X)
     for i, sequence in enumerate(sequences):
         if isinstance(sequence, list | tuple | np.ndarray):
             continue
+        refuse_table(f"{name}[{i}]", sequence)
         if of is not None and i < len(of) and is_unknown(sequence):
             sequences[i] = [None] * len(of[i])
             continue
@@ -51,6 +51,26 @@ def check_sequences(X: Any, name: str = "X", of: list | None = None) -> list:
                 f"one per sentence, got {sequence!r:.60}"
             )
     return sequences
+
+
+def refuse_frame(name: str, X: Any) -> None:
+    """TypeError for a data frame, set or mapping in the place of a list."""
+    if hasattr(X, "columns") or isinstance(X, Set | Mapping):
+        raise TypeError(f"{name} is a {type(X).__name__}; pass a list of sequences")
+
+
+def refuse_table(name: str, sequence: Any) -> None:
+    """TypeError for a data frame or sparse matrix, whose items are not its rows."""
+    if hasattr(sequence, "columns"):
+        remedy = (
+            f"{name}.to_numpy() for rows of numbers; for rows of named features "
+            f"{name}.to_dict('records') with pandas, {name}.to_dicts() with polars"
+        )
+    elif hasattr(sequence, "tocsr"):
+        remedy = f"{name}.toarray()"
+    else:
+        return
+    raise TypeError(f"{name} is a {type(sequence).__name__}; pass {remedy}")
 
 
 def check_pairs(X: Any, y: Any) -> tuple[list, list]:
@@ -78,6 +98,25 @@ def check_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray:
     if not weight.any():
         raise ValueError("sample_weight is 0 for every sequence: nothing is left")
     return weight
+
+
+def count_right(
+    found: Iterable, y: Iterable, classes: np.ndarray
+) -> tuple[list[int], list[int]]:
+    """For each sequence the numbers of right and of known labels.
+
+    None is an unknown label, and so is -1 if the classes are integers without -1.
+    """
+    marked = classes.dtype.kind in "iu" and -1 not in classes
+    right, size = [], []
+    for row, true in zip(found, y):
+        known = [(a, b) for a, b in zip(row, true) if b is not None]
+        if any(is_unknown(b) for _, b in known):
+            raise ValueError("y holds NaN; an unknown label of y is None")
+        known = [(a, b) for a, b in known if not (marked and b == -1)]
+        right.append(sum(a == b for a, b in known))
+        size.append(len(known))
+    return right, size
 
 
 def share_right(
@@ -157,6 +196,7 @@ def known_labels(
     given: Any,
     X: list,
     code_of: Callable[[int, int], dict],
+    own: Callable[[int, int, Any], int | None] | None = None,
 ) -> list[list[list[int] | None]]:
     """For each item None (unknown), or the numbers of the labels that are allowed.
 
@@ -164,6 +204,7 @@ def known_labels(
     given: None, a label, or a set or list of labels for each item; -1 is None if labels
     are integers and it is not one of them. X: the sequences.
     code_of: (number of a sequence, of an item) -> numbers of its labels.
+    own: (the same, another label) -> its number, or None if it is unknown.
 
     ValueError if lengths differ, a label is unknown, or a set is empty.
     """
@@ -198,14 +239,20 @@ def known_labels(
                 )
             codes: list[int] = []
             for one in labels:
-                if one not in code:
+                try:
+                    found = code.get(one)
+                except TypeError:  # not hashable
+                    found = None
+                if found is None and own is not None:
+                    found = own(i, j, one)
+                if found is None:
                     shown = ", ".join(repr(c) for c in list(code)[:5])
                     more = ", ..." if len(code) > 5 else ""
                     raise ValueError(
                         f"{name}[{i}][{j}] holds {one!r}, which is not in the labels "
                         f"that are possible there ({shown}{more})"
                     )
-                codes.append(code[one])
+                codes.append(found)
             row.append(codes)
         out.append(row)
     return out

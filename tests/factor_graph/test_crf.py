@@ -604,6 +604,24 @@ def test_model_selection():
     assert search.fit(X, y).best_params_ == {"c2": 0.1}
 
 
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@pytest.mark.parametrize(
+    "model", [ConditionalRandomField(), SampleRankClassifier(random_state=0)], ids=str
+)
+def test_a_table_is_no_sequence(model, kind):
+    DataFrame = pytest.importorskip(kind).DataFrame
+    X, y = [[{"a": 1.0}, {"a": 2.0}]] * 2, [["s", "t"]] * 2
+    with pytest.raises(TypeError, match=r"X\[1\] is a DataFrame; .*X\[1\]\.to_dicts"):
+        model.fit([X[0], DataFrame(X[0])], y)
+    model.fit(X, y)
+    with pytest.raises(TypeError, match=r"X\[0\] is a DataFrame"):
+        model.predict([DataFrame(X[0])])
+    with pytest.raises(TypeError, match="^X is a DataFrame; pass a list of sequences"):
+        model.predict(DataFrame(X[0]))
+    with pytest.raises(TypeError, match="^y is a DataFrame; pass a list of sequences"):
+        model.fit(X, DataFrame({"a": y[0], "b": y[0]}))
+
+
 @pytest.mark.parametrize("kind", [list, object_array, "series"])
 @pytest.mark.parametrize(
     "model", [ConditionalRandomField(), SampleRankClassifier(random_state=0)], ids=str

@@ -6,8 +6,13 @@ import math
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from sklearn.model_selection import cross_val_score
 
-from sklstruct.factor_graph import ConditionalRandomField, chain_graph
+from sklstruct.factor_graph import (
+    ConditionalRandomField,
+    SampleRankClassifier,
+    chain_graph,
+)
 from sklstruct.factor_graph._chain_likelihood import ChainLikelihood
 from sklstruct.factor_graph._conditional import ConditionalLikelihood
 from sklstruct.factor_graph._pack import Packed, WeightLayout
@@ -280,6 +285,44 @@ def test_unknown_labels_are_summed_over():
     assert model.objective_[-1] == pytest.approx(more, rel=1e-6)
 
 
+@pytest.mark.parametrize("as_graphs", [False, True])
+def test_unknown_labels_do_not_count_in_a_score(as_graphs):
+    X, y = sequences(n=40)
+    numbers = [[ord(label) for label in row] for row in y]
+    if as_graphs:
+        features = [np.reshape([item["x"] for item in row], (-1, 1)) for row in X]
+        X = [chain_graph([97, 98, 99], rows) for rows in features]
+    model = ConditionalRandomField().fit(X, numbers)
+    right = np.concatenate(model.predict(X)) == np.concatenate(numbers)
+    known = np.random.default_rng(0).random(right.size) < 0.5
+    flags = iter(known.tolist())
+    some = [[v if next(flags) else None for v in row] for row in numbers]
+    assert model.score(X, some) == right[known].mean()
+    if not as_graphs:
+        minus = [[-1 if v is None else v for v in row] for row in some]
+        assert model.score(X, minus) == right[known].mean()
+        scores = cross_val_score(ConditionalRandomField(), X, some, cv=2)
+        assert np.isfinite(scores).all()
+    with pytest.raises(ValueError, match="y has no known label"):
+        model.score(X, [None] * len(X))
+
+
+@pytest.mark.parametrize("as_graphs", [False, True])
+def test_answers_for_nothing_are_empty(as_graphs):
+    X, y = [[["a"], ["b"]]] * 2, [["s", "t"]] * 2
+    if as_graphs:
+        X = [chain_graph(["s", "t"], [[1.0], [2.0]])] * 2
+    model = ConditionalRandomField().fit(X, y)
+    for method in (model.predict, model.predict_proba, model.predict_k,
+                   model.sample_posterior):  # fmt: skip
+        assert len(method([])) == len(method([], given=[])) == 0
+    assert model.target_log_proba([], []).size == model.joint_score([], []).size == 0
+    rank = SampleRankClassifier(random_state=0).fit(X, y)
+    assert len(rank.predict([])) == len(rank.predict_marginals([])) == 0
+    with pytest.raises(ValueError, match="nothing to score"):
+        model.score([], [])
+
+
 def test_bad_weights_marks_and_numbers():
     X, y = sequences()
     model = ConditionalRandomField()
@@ -293,6 +336,7 @@ def test_bad_weights_marks_and_numbers():
     for given, message in (
         ([["a", "b"]], r"given\[0\] has 2 entries"),
         ([["z"]], r"given\[0\]\[0\] holds 'z', which is not in"),
+        ([[[["a"]]]], r"given\[0\]\[0\] holds \['a'\], which is not in"),
         ([[set()]], r"given\[0\]\[0\] is empty"),
         ([["a"], ["a"]], "given has 2 sequences, but X has 1"),
     ):

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -293,6 +294,38 @@ def test_bad_later_batches(data):
             model.partial_fit(*passed)
         np.testing.assert_array_equal(model.coef_.toarray(), coef)
     model.partial_fit(X, y, np.arange(K)[::-1])  # any order
+
+
+@pytest.mark.parametrize("calibration", ["fold", None])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_strength_loss_and_intercepts_are_those_of_the_first_batch(
+    data, method, calibration
+):
+    X, y, _, _ = data
+    node = LinearClassifier("log_loss", C=0.01, calibration=calibration)
+    model = HierarchicalClassifier(GROUPS, estimator=node, random_state=0)
+    options = {"classes": range(K)} if method == "partial_fit" else {}
+    getattr(model, method)(X[:400], y[:400], **options)
+    before = model.predict_proba(X)
+    for changed in ({"C": 100}, {"intercept_scaling": 0}, {"loss": "squared_hinge"}):
+        model.set_params(estimator=clone(node).set_params(**changed))
+        (name,) = changed
+        with pytest.raises(ValueError, match=f"estimator: {name}=.* with {name}="):
+            model.partial_fit(X[400:], y[400:])
+        np.testing.assert_array_equal(model.predict_proba(X), before)
+    other = deepcopy(model).set_params(estimator=None).partial_fit(X, y)
+    model.set_params(estimator=clone(node).set_params(calibration="fold"))
+    model.partial_fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X), other.predict_proba(X))
+
+
+def test_the_loss_that_the_first_batch_chose_can_be_named(data):
+    X, y, _, _ = data
+    model = batched(X, y, 2, "auto")
+    node = LinearClassifier(model.nodes_.loss, C=model.C_[0])
+    other = deepcopy(model).partial_fit(X, y)
+    model.set_params(estimator=node).partial_fit(X, y)
+    np.testing.assert_array_equal(model.coef_.toarray(), other.coef_.toarray())
 
 
 @pytest.mark.parametrize(

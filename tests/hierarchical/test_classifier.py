@@ -209,6 +209,9 @@ def test_decision_function_is_the_log_probability(train, classes):
     if len(classes) == 2:
         assert_array_equal(scores > 0, model.predict(X) == 1)
         assert_allclose(1 / (1 + np.exp(-scores)), np.exp(log_proba[:, 1]))
+    elif len(classes) == 1:  # as LinearClassifier
+        flat = LinearClassifier().fit(X, y).decision_function(X)
+        assert scores.tolist() == flat.tolist() == log_proba[:, 0].tolist()
     else:
         assert_array_equal(scores, log_proba)
     found = cross_val_predict(model, X, y, cv=2, method="decision_function")

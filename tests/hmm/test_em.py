@@ -23,6 +23,7 @@ from sklstruct import AdditiveLM, KneserNeyLM, LanguageModel
 from sklstruct.hmm import (
     CategoricalEmission,
     ClassifierEmission,
+    EditDistanceChannel,
     HighOrderHMM,
     KeypadChannel,
     NoisyChannelDecoder,
@@ -526,6 +527,23 @@ def test_given_words_of_a_decoder():
     assert words.tolist() == ["fog"] and proba.tolist() == [1.0]
 
 
+@pytest.mark.parametrize("beam_width", [None, 5])
+def test_an_unknown_word_can_be_given(beam_width):
+    model, channel = (
+        LanguageModel(AdditiveLM(delta=0.1), max_depth=2),
+        EditDistanceChannel(),
+    )
+    decoder = NoisyChannelDecoder(model, channel, beam_width=beam_width)
+    decoder.fit(["the dog ran home", "the cat ran home"])
+    X = [["the", "doge", "ran"]]
+    for word in ("dog", "doge"):
+        for known in (word, {word}):
+            assert decoder.predict(X, given=[[None, known, None]])[0][1] == word
+    for other in ("dogs", "<unk>"):
+        with pytest.raises(ValueError, match=rf"given\[0\]\[1\] holds '{other}'"):
+            decoder.predict(X, given=[[None, other, None]])
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -535,6 +553,7 @@ def test_given_words_of_a_decoder():
         ([[None, {"D", "X"}], [None]], r"given\[0\]\[1\] holds 'X'"),
         ([[None, set()], [None]], r"given\[0\]\[1\] is empty"),
         ([["V", None], [None]], r"given\[0\]\[0\]: 'V' is not a candidate of .* 'the'"),
+        ([[[["D"]], None], [None]], r"given\[0\]\[0\] holds \['D'\], which is not in"),
         (["DN", "D"], "string"),
     ],
 )
@@ -545,6 +564,9 @@ def test_malformed_given(given, message):
     for method in (tagger.predict, tagger.predict_proba, tagger.log_likelihood):
         with pytest.raises((ValueError, TypeError), match=message):
             method([["the", "cat"], ["the"]], given=given)
+    Series = pytest.importorskip("pandas").Series
+    with pytest.raises(ValueError, match=r"given\[0\]\[1\]: 'V' is not a candidate"):
+        tagger.predict([["cat", "the"]], given=[Series([None, "V"], index=[1, 0])])
 
 
 def test_labels_that_make_a_sequence_impossible():

@@ -9,6 +9,7 @@ from enum import Enum
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from _hmm_problems import only, toy
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
@@ -41,6 +42,7 @@ from sklstruct.hmm import (
 )
 from sklstruct.hmm._automaton import ContextAutomaton
 from sklstruct.hmm._lattice import LatticeSolver
+from sklstruct.language_model import CacheLM
 from sklstruct.smoothing import GrownLM, KatzLM, PrunedKneserNeyLM, WittenBellLM
 from sklstruct.symbols import Labels
 from sklstruct.symbols._encoding import object_array
@@ -376,6 +378,9 @@ def test_other_errors():
         HighOrderHMM(1).fit(X, y)
     with pytest.raises(TypeError, match="fits no back-off model"):
         HighOrderHMM(smoothing=GaussianNB()).fit(X, y)
+    for reader in (LanguageModel("fast"), CacheLM(LanguageModel("fast"))):
+        with pytest.raises(TypeError, match="^smoothing: .* fits no back-off model"):
+            HighOrderHMM(smoothing=reader).fit(X, y)
     assert len(tagger.predict([])) == 0
     with pytest.raises(ValueError, match="no observation to score"):
         tagger.score([[]], [[]])
@@ -448,6 +453,24 @@ def test_what_has_no_order_is_no_sequence(wrong):
         HighOrderHMM(2).fit([["a", "b"]], [wrong])
     with pytest.raises(TypeError, match="X is a .*; pass a list of sequences"):
         tagger.predict(wrong)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "csr"])
+def test_a_table_is_no_sequence(kind):
+    rows, y = np.array([[1.0, 2.0], [3.0, 4.0]]), [["a", "b"]] * 2
+    if kind == "csr":
+        table, remedy = sp.csr_array(rows), "toarray"
+    else:
+        table, remedy = pytest.importorskip(kind).DataFrame(rows), "to_numpy"
+    tagger = HighOrderHMM(2, emission="gaussian", end=False)
+    with pytest.raises(TypeError, match=rf"X\[1\] is a .*; pass X\[1\]\.{remedy}\(\)"):
+        tagger.fit([rows, table], y)
+    tagger.fit([rows, rows], y)
+    for method in (tagger.predict_proba, tagger.log_likelihood):
+        with pytest.raises(TypeError, match=rf"X\[0\] is a .*{remedy}"):
+            method([table])
+    with pytest.raises(TypeError, match=r"given\[0\] is a"):
+        tagger.predict([rows], given=[table])
 
 
 def test_half_of_a_pair_of_code_points_is_a_letter():

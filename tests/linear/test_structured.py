@@ -839,6 +839,28 @@ def test_scoring_and_several_labels(iris):
     assert labels.scores_[0, 0] == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.parametrize("no_score", [np.nan, -np.inf, np.inf])
+@pytest.mark.parametrize("one_standard_error", [False, True])
+def test_a_score_that_is_not_finite_is_not_the_best(no_score, one_standard_error):
+    X, y = load_iris(return_X_y=True)
+    calls = itertools.count()
+
+    def middle(model, X, y):
+        return 1.0 if next(calls) % 3 == 1 else no_score
+
+    options = {"Cs": [0.1, 1.0, 10.0], "cv": 2}
+    options["one_standard_error"] = one_standard_error
+    assert searched(scoring=middle, **options).fit(X, y).C_ == 1.0
+    with pytest.raises(ValueError, match="^scoring: the mean score of no C is finite"):
+        searched(scoring=lambda *_: no_score, **options).fit(X, y)
+
+
+def test_a_fold_without_a_known_class_is_named():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="^cv: the test samples of fold 0 have no cl"):
+        searched(cv=KFold(3)).fit(X, y)
+
+
 # -------------------------------------------------------------------- penalties
 
 
