@@ -358,11 +358,31 @@ class PerplexityTransformer(TransformerMixin, TextEstimator):
         OSError
             If a file cannot be read.
         """
+        X = None if X is None else list(_columns(X))  # read twice
         self.model_ = self._fit_model("model", self.model, X)
         self.baseline_ = None
         if self.baseline is not None:
             self.baseline_ = self._fit_model("baseline", self.baseline, X)
         return self
+
+    def fit_transform(self, X: Iterable, y: Any = None) -> NDArray:
+        """Open or train the model, and compute the features of the same documents.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Documents.
+
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        features : ndarray of shape (n_documents, 4 or 5)
+            As of `transform`.
+        """
+        X = list(_columns(X))  # read twice
+        return self.fit(X).transform(X)
 
     def transform(self, X: Iterable) -> NDArray:
         """Compute the features of each document.

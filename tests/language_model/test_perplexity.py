@@ -23,7 +23,7 @@ from sklstruct.language_model import (
     _perplexity,
     normalize_ccnet,
 )
-from sklstruct.smoothing import AdditiveLM
+from sklstruct.smoothing import AdditiveLM, WittenBellLM
 
 TEXT = ["the cat sat", "the dog sat", "the cat ran", "cafe 000 ran"] * 3
 DOCUMENTS = [
@@ -265,3 +265,14 @@ def test_bad_input_is_named(path):
 )
 def test_scikit_learn_checks_that_feed_no_numbers(path, check):
     check("PerplexityTransformer", PerplexityTransformer(path))
+
+
+@pytest.mark.parametrize("baseline", [None, WittenBellLM()])
+def test_documents_of_an_iterator_are_read_once(baseline):
+    model = LanguageModel(AdditiveLM(), max_depth=2)
+    given = {} if baseline is None else {"baseline": LanguageModel(baseline)}
+    expected = PerplexityTransformer(model, **given).fit_transform(TEXT)
+    transformer = PerplexityTransformer(model, **given)
+    np.testing.assert_array_equal(transformer.fit_transform(iter(TEXT)), expected)
+    again = clone(transformer).fit(iter(TEXT)).transform(iter(TEXT))
+    np.testing.assert_array_equal(again, expected)
