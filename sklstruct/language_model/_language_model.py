@@ -40,7 +40,8 @@ from ..backoff import (
     check_forgetting,
 )
 from ..backoff._estimator import vectorized_model
-from ..context_tree import SuffixTreeVectorizer
+from ..backoff._targets import BackoffMixin
+from ..context_tree import ContextTree, SuffixTreeVectorizer
 from ..symbols import (
     DEEPEST,
     Labels,
@@ -707,8 +708,13 @@ def _tree_model(estimator, labels):
     After a SuffixTreeVectorizer the model's context symbols are columns of the path
     matrix, and the vectorizer knows which ids the columns are contexts of.
     """
-    if isinstance(estimator, BackoffClassifier):
-        return estimator.backoff_model_.relabel(labels)
+    if isinstance(estimator, BackoffMixin):
+        model, tree = estimator.backoff_model_, None
+        if model.n_nodes == 1:  # of unigrams, whose symbols are the classes
+            tree = ContextTree(
+                model.tree.parent, model.tree.symbol, labels.symbols.size
+            )
+        return model.relabel(labels, tree)
     if not (
         isinstance(estimator, Pipeline)
         and len(estimator.steps) == 2

@@ -26,7 +26,7 @@ from sklstruct import StructuredLogLinearLM, SuffixTreeVectorizer
 from sklstruct.language_model import LanguageModel
 from sklstruct.language_model._predictors import TextPredictor
 from sklstruct.mixture import MixtureLM
-from sklstruct.smoothing import AdditiveLM, KneserNeyLM
+from sklstruct.smoothing import AdditiveLM, AdditiveUnigram, KneserNeyLM
 from sklstruct.symbols import SentenceEncoder, number_sentences
 
 CATS = ["the cat sat", "the dog sat", "the cat ran"]
@@ -988,3 +988,16 @@ def test_packages_of_parts_are_imported_when_they_are_needed():
     )
     command = [sys.executable, "-P", "-W", "ignore", "-c", program]
     subprocess.run(command, check=True)
+
+
+def test_a_unigram_smoother_is_a_model_without_contexts(tmp_path):
+    text = ["the cat sat", "the dog ran", "a cat ran"]
+    lm = LanguageModel(AdditiveUnigram()).fit(text)
+    assert lm.backoff_model_.max_depth == 0
+    assert lm.backoff_model_.labels.end == "</s>"
+    proba = dict(zip(lm.vocabulary_, lm.estimator_.proba_, strict=True))
+    expected = np.log([proba[word] for word in ("dog", "<unk>", "</s>")])
+    np.testing.assert_allclose(lm.token_log_proba(["dog zebra"])[0], expected)
+    lm.save(tmp_path / "u.arpa")
+    again = LanguageModel.load(tmp_path / "u.arpa")
+    assert again.perplexity(text) == pytest.approx(lm.perplexity(text), rel=1e-6)
