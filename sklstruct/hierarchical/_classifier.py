@@ -209,7 +209,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     label_columns_ : LabelColumns or None
         With several labels the columns of y. ``known`` are the columns with a positive
-        value, the classes of the trees; other columns have probability 0.
+        value (others have probability 0), ``leaves`` those of the trees: two at least.
 
     taxonomy_, taxonomies_, builders_ : Taxonomy, list of Taxonomy, list
         The first tree, all trees, and the builder of each, None for a given tree.
@@ -389,7 +389,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         limits = Limits.of(data, self.max_depth, self.max_leaf, nodes.wide, flat)
         taxonomy = self.taxonomy if inner is None else inner.parents
         columns = self.label_columns_
-        classes = self.classes_ if columns is None else columns.known
+        classes = self.classes_ if columns is None else columns.leaves
         sources = tree_sources(taxonomy, n_trees, classes, limits, rng)
         if any(source.builder is not None for source in sources):
             _check_finite(data.X)
