@@ -296,6 +296,7 @@ def test_what_cannot_be_reduced_says_so(tmp_path):
             model.reduce(weight_threshold=threshold)
     for X, y, match in (
         (NEW, None, "y must hold"),
+        (None, LABELS, "y needs X"),
         (["a"], ["x"], "'x', which is not in classes_"),
         (["a"], ["card"] * 2, "inconsistent numbers of samples: 1 and 2"),
         ("a", ["card"], "X must be a list"),
