@@ -144,7 +144,7 @@ def _from_mapping(given: Mapping, classes: NDArray) -> Taxonomy:
     deeper = any(isinstance(nest, Mapping) or any(map(is_nest, nest)) for nest in nests)
     only_nests = len(nests) == len(given)
     if not deeper:
-        wanted = set(classes.tolist())
+        wanted = set(map(as_scalar, classes))
         labels = [as_scalar(item) for nest in nests for item in nest]
         by_key = wanted & set(map(as_scalar, given))
         by_value = wanted & set(labels)
