@@ -143,9 +143,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         - A given tree, in any form that `sklstruct.taxonomy.as_taxonomy` takes: a
           `Taxonomy`, nested lists of labels, nested dicts, a map to parents or a table
           of paths. The tree must contain every class of y. Classes that do not occur in
-          y are left out. With several labels per sample columns of y may be parents:
-          labels above a positive label are positive, and a label is at least as
-          probable as each label below.
+          y are left out. In one map to parents columns of y may be parents: labels
+          above a positive label are positive, and a label is at least as probable as
+          each label below.
         - A tuple of these: a tree for each entry. If `n_taxonomies` is larger than the
           number of entries, the entries are used again from the first one.
 

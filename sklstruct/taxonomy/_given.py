@@ -84,9 +84,17 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
         return _restricted(tree, classes)
     encoded = _are_positions(classes)
     if not encoded or there.any() or tree.n_classes != classes.size:
+        gone = classes[~there]
+        cause = _encoded(classes) if encoded else ""
+        if tree.names is not None and not {*gone.tolist()}.isdisjoint(tree.names):
+            cause = (
+                "A class is a leaf, but the taxonomy has an inner node of this name. "
+                "In HierarchicalClassifier, with several labels per sample, labels may "
+                "be inner nodes of one map to parents, a dict"
+            )
         raise ValueError(
-            "missing labels: the taxonomy has no place for "
-            f"{listed(classes[~there])}" + (f". {_encoded(classes)}" if encoded else "")
+            f"missing labels: the taxonomy has no place for {listed(gone)}"
+            + (f". {cause}" if cause else "")
         )
     positions = list(map(str, classes.tolist()))
     if tree.classes.tolist() == sorted(positions) != positions:
