@@ -461,7 +461,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             Labels, one per sample.
 
         classes : array-like of shape (n_classes,), default=None
-            All labels that any batch will have; needed in the first call.
+            All labels that any batch will have, without those whose `class_weight` is
+            0; needed in the first call.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights. Samples of weight 0 are left out.
@@ -503,6 +504,13 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         first = not hasattr(self, "nodes_")
         known = _batch_classes(classes, None if first else self.classes_)
         self._check_params({})
+        weights: Any = self.class_weight or {}
+        gone = [k for k in known.tolist() if weights.get(k) == 0]
+        if gone:
+            raise ValueError(
+                f"class_weight of {gone[0]!r} is 0, which removes the class: leave it "
+                "out of classes, or give it a weight above 0"
+            )
         check_threshold(self.threshold, False, True)
         if sp.issparse(y) or np.ndim(y) > 1:
             raise ValueError(
