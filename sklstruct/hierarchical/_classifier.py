@@ -446,6 +446,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         batches. Samples of each batch are scored before they are learned; the last 2000
         of them calibrate the probabilities.
 
+        `estimator` None is ``LinearClassifier("auto")`` in a first batch, also for
+        dense X; the default of `fit` for dense X does not learn batches.
+
         `taxonomy` must be a given tree, or `max_depth` 0. After a `fit` or a
         `partial_fit` the model goes on from its tree and weights; where `fit` learned
         the tree, ``model.set_params(taxonomy=model.taxonomy_)`` gives it. Other values
