@@ -272,8 +272,6 @@ class HighOrderHMM(SequenceInference):
         """
         validate_parts(self.smoothing, self.emission)
         X = check_sequences(X)
-        if not X:
-            raise ValueError("X must have at least one sequence")
         if y is None and self.classes is None:
             raise ValueError(
                 "y is None, but the labels of every sequence are needed; to learn "
@@ -285,6 +283,8 @@ class HighOrderHMM(SequenceInference):
             X, y = ([s for s, w in zip(part, weight) if w] for part in (X, y))
             weight = weight[weight > 0]
         classes = _distinct_labels(y, self.classes)
+        if not X:
+            raise ValueError("X must have at least one sequence")
         ids = label_ids(y, classes)
         factors = Factors(self.smoothing, self.emission, self.order, classes, self.end)
         if all(some.min(initial=0) >= 0 for some in ids):
