@@ -143,9 +143,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         - A given tree, in any form that `sklstruct.taxonomy.as_taxonomy` takes: a
           `Taxonomy`, nested lists of labels, nested dicts, a map to parents or a table
           of paths. The tree must contain every class of y. Classes that do not occur in
-          y are left out. With several labels per sample columns of y may be parents:
-          labels above a positive label are positive, and a label is at least as
-          probable as each label below.
+          y are left out. In one map to parents columns of y may be parents: labels
+          above a positive label are positive, and a label is at least as probable as
+          each label below.
         - A tuple of these: a tree for each entry. If `n_taxonomies` is larger than the
           number of entries, the entries are used again from the first one.
 
@@ -209,7 +209,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     label_columns_ : LabelColumns or None
         With several labels the columns of y. ``known`` are the columns with a positive
-        value, the classes of the trees; other columns have probability 0.
+        value (others have probability 0), ``leaves`` those of the trees: two at least.
 
     taxonomy_, taxonomies_, builders_ : Taxonomy, list of Taxonomy, list
         The first tree, all trees, and the builder of each, None for a given tree.
@@ -389,7 +389,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         limits = Limits.of(data, self.max_depth, self.max_leaf, nodes.wide, flat)
         taxonomy = self.taxonomy if inner is None else inner.parents
         columns = self.label_columns_
-        classes = self.classes_ if columns is None else columns.known
+        classes = self.classes_ if columns is None else columns.leaves
         sources = tree_sources(taxonomy, n_trees, classes, limits, rng)
         if any(source.builder is not None for source in sources):
             _check_finite(data.X)
@@ -446,6 +446,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         batches. Samples of each batch are scored before they are learned; the last 2000
         of them calibrate the probabilities.
 
+        `estimator` None is ``LinearClassifier("auto")`` in a first batch, also for
+        dense X; the default of `fit` for dense X does not learn batches.
+
         `taxonomy` must be a given tree, or `max_depth` 0. After a `fit` or a
         `partial_fit` the model goes on from its tree and weights; where `fit` learned
         the tree, ``model.set_params(taxonomy=model.taxonomy_)`` gives it. Other values
@@ -461,7 +464,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             Labels, one per sample.
 
         classes : array-like of shape (n_classes,), default=None
-            All labels that any batch will have; needed in the first call.
+            All labels that any batch will have, without those whose `class_weight` is
+            0; needed in the first call.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights. Samples of weight 0 are left out.
@@ -503,6 +507,13 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         first = not hasattr(self, "nodes_")
         known = _batch_classes(classes, None if first else self.classes_)
         self._check_params({})
+        weights: Any = self.class_weight or {}
+        gone = [k for k in known.tolist() if weights.get(k) == 0]
+        if gone:
+            raise ValueError(
+                f"class_weight of {gone[0]!r} is 0, which removes the class: leave it "
+                "out of classes, or give it a weight above 0"
+            )
         check_threshold(self.threshold, False, True)
         if sp.issparse(y) or np.ndim(y) > 1:
             raise ValueError(

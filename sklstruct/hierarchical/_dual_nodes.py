@@ -63,7 +63,7 @@ _ROWS = 1024
 # Most outcomes of a piece of the weights of scores.
 _WHOLE = 1 << 15
 
-# A score so large that every scale makes a probability of 1 of it.
+# A score so large that every scale makes a probability of 1 of it, and 0 of -_SURE.
 _SURE = 1e20
 
 # Least number of new samples in the window after which the numbers of the posterior are
@@ -193,8 +193,9 @@ class DualNodes(DualFits):
             whole = [(0, m)] if self.loss == "log_loss" else runs(0, m, BLOCK)
             fits[v] = [_no_fit(Piece.empty(b - a, d)) for a, b in whole]
         if isinstance(problems, LabelProblems):
-            for v, sure in enumerate(problems.sure):
-                _answer_yes(fits[v], sure)
+            for v, (sure, never) in enumerate(zip(problems.sure, problems.never)):
+                _answer(fits[v], sure, _SURE)
+                _answer(fits[v], never, -_SURE)
         self._trees.append(([fits[v] for v in range(len(fits))], members))
         run.progress.step(f"fitted, {len(fits)} nodes, at most {most} epochs", "solve")
 
@@ -515,14 +516,14 @@ def _roles(forest: Forest) -> NDArray:
     return role
 
 
-def _answer_yes(fits, sure):
-    """Give the outcomes `sure` of a node a score that makes their probability 1."""
+def _answer(fits, outcomes, score):
+    """Give some outcomes of a node a score."""
     first = 0
     for fit in fits:
         m = fit.fold_scores.shape[1]
-        lanes = sure[(sure >= first) & (sure < first + m)] - first
-        fit.piece.intercept[lanes] = _SURE
-        fit.fold_scores[:, lanes] = _SURE
+        lanes = outcomes[(outcomes >= first) & (outcomes < first + m)] - first
+        fit.piece.intercept[lanes] = score
+        fit.fold_scores[:, lanes] = score
         first += m
 
 

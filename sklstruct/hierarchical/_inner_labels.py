@@ -64,6 +64,8 @@ class InnerLabels(NamedTuple):
     @classmethod
     def of(cls, taxonomy: Any, n_labels: int) -> InnerLabels | None:
         """None unless the taxonomy is a map to parents with labels as inner nodes."""
+        if isinstance(taxonomy, tuple) and len(taxonomy) == 1:
+            taxonomy = taxonomy[0]
         if not isinstance(taxonomy, Mapping):
             return None
         values = list(taxonomy.values())

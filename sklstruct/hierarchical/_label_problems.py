@@ -61,8 +61,14 @@ class LabelProblems:
         self.n_nodes = len(self._starts)
         self.n_outcomes = np.array([s.size - 1 for s in self._starts], dtype=np.int64)
         self.n_rows = self.n_outcomes
-        # the children of each node that all of its samples belong to
+        entries = [self._entries(v) for v in range(self.n_nodes)]
+        # the children of each node that all of its samples belong to, and those that
+        # no sample belongs to
         self.sure: list[NDArray] = []
+        self.never = [
+            np.flatnonzero(np.bincount(child, minlength=m) == 0)
+            for (_, _, child), m in zip(entries, self.n_outcomes)
+        ]
         for v, starts in enumerate(self._starts):
             sure = np.zeros(starts.size - 1, dtype=bool)
             if n_below is not None and v > 0:  # samples without labels are at the root
@@ -73,7 +79,7 @@ class LabelProblems:
         self.keeps_nodes = n_below is None or (
             sum(sure.size for sure in self.sure) == np.count_nonzero(n_below)
         )
-        rows = [self._entries(v)[0] for v in range(self.n_nodes)]
+        rows = [r for r, _, _ in entries]
         self.sizes = np.array([r.size for r in rows], dtype=np.int64)
         length = np.full(weight.size, self.X.shape[1])
         if is_sparse(self.X):

@@ -50,7 +50,7 @@ class ScoreModel(NamedTuple):
             numbers: tuple = (1.0, model.scale_, *CHAIN[2:])
             if columns is not None:
                 numbers = (1.0, 0.0, 1.0, *own)
-            trees = [Taxonomy.flat(classes if columns is None else columns.known)]
+            trees = [Taxonomy.flat(classes if columns is None else columns.leaves)]
             found = cls(
                 trees, classes, columns, model.loss_, np.array([numbers]), 1,
                 model.threshold_,

@@ -283,6 +283,8 @@ class HighOrderHMM(SequenceInference):
             X, y = ([s for s, w in zip(part, weight) if w] for part in (X, y))
             weight = weight[weight > 0]
         classes = _distinct_labels(y, self.classes)
+        if not X:
+            raise ValueError("X must have at least one sequence")
         ids = label_ids(y, classes)
         factors = Factors(self.smoothing, self.emission, self.order, classes, self.end)
         if all(some.min(initial=0) >= 0 for some in ids):
@@ -552,14 +554,16 @@ def _distinct_labels(y: list, classes: Any) -> np.ndarray:
     for i, labels in enumerate(y):
         code |= _once(f"y[{i}]", labels)
     code.pop(None, None)
-    _refuse_missing("y", code)
+    if any(map(is_unknown, code)):
+        raise ValueError("y holds NaN; an unknown label of y is None")
     names = list(code)
     if classes is not None:
         names = items(range(classes) if isinstance(classes, Integral) else classes)
         known = _once("classes", names)
         if len(known) != len(names) or not names:
             raise ValueError("classes must hold one label or more, each once")
-        _refuse_missing("classes", names)
+        if any(map(is_unknown, names)):
+            raise ValueError("classes holds NaN or None, which mark unknown labels")
     kinds: set[type] = set(map(type, names))
     integers = bool not in kinds and all(issubclass(k, Integral) for k in kinds)
     if integers:
@@ -593,8 +597,3 @@ def _once(name, labels):
         return dict.fromkeys(labels)
     except TypeError as exc:
         raise TypeError(f"{name} holds an unhashable label: {exc}") from exc
-
-
-def _refuse_missing(name, labels):
-    if any(map(is_unknown, labels)):
-        raise ValueError(f"{name} holds NaN; an unknown label of y is None")

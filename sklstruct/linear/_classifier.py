@@ -183,7 +183,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     label_columns_ : LabelColumns or None
         With several labels the columns of y. ``known`` are the columns with a positive
-        value, to which rows of ``coef_`` belong; other columns have probability 0.
+        value (others have probability 0), ``leaves`` those of ``coef_``: two at least.
 
     coef_, intercept_ : ndarray or CSR matrix of shape (n_classes, n_features), ndarray
         Weights, float32; one row with two classes. Sparse with a `weight_threshold`.

@@ -36,7 +36,7 @@ _NAMED = 5
 
 
 class LabelColumns(NamedTuple):
-    """The columns of an indicator matrix; `known` are those that a model predicts."""
+    """The columns of an indicator matrix; `known` are those with a positive."""
 
     n_labels: int
     known: NDArray
@@ -60,27 +60,33 @@ class LabelColumns(NamedTuple):
                 f"no training sample has label {named}{more}: the model gives "
                 "probability 0",
             )
-        if known.size == 1:  # a tree needs two leaves
-            known = np.sort(np.append(known, never[0]))
         return cls(Y.shape[1], known, Y.dtype, is_sparse)
 
+    @property
+    def leaves(self) -> NDArray:
+        """The columns that models are fitted to: two at least, which a tree needs."""
+        if self.known.size > 1:
+            return self.known
+        return np.sort(np.append(self.known, self.known[0] == 0))
+
     def targets(self, Y: sp.csr_matrix) -> Targets:
-        """Of the rows of Y, the known columns numbered from 0."""
-        return Targets.of_indicator(Y[:, self.known].tocsr())
+        """Of the rows of Y, the columns `leaves` numbered from 0."""
+        return Targets.of_indicator(Y[:, self.leaves].tocsr())
 
     def spread(self, values: NDArray, fill: float) -> NDArray:
-        """Values (n, known) in n_labels columns."""
+        """Values (n, leaves) in n_labels columns; fill: that of labels not known."""
         if self.known.size == self.n_labels:
             return values
         out = np.full((values.shape[0], self.n_labels), fill, dtype=values.dtype)
-        out[:, self.known] = values
+        out[:, self.known] = values[:, np.isin(self.leaves, self.known)]
         return out
 
     def sparse(self, sample: NDArray, code: NDArray, value: Any, n: int) -> Any:
-        """CSR matrix (n, n_labels) with the value at each pair (sample, label)."""
-        out = sp.csr_matrix(
-            (value, (sample, self.known[code])), shape=(n, self.n_labels)
-        )
+        """CSR matrix (n, n_labels) with the value at each pair of a known label."""
+        label = self.leaves[code]
+        is_known = np.isin(label, self.known)
+        pairs = sample[is_known], label[is_known]
+        out = sp.csr_matrix((value[is_known], pairs), shape=(n, self.n_labels))
         out.sort_indices()
         return _align_api_if_sparse(out)
 
@@ -265,7 +271,7 @@ class LabelsMixin(TopKMixin):
     def _n_rows(self) -> int:
         """Number of weight vectors of a flat model."""
         if self.label_columns_ is not None:
-            return int(self.label_columns_.known.size)
+            return int(self.label_columns_.leaves.size)
         n = self.classes_.size
         return n - 1 if n <= 2 else n
 
@@ -321,7 +327,9 @@ class LabelsMixin(TopKMixin):
                 "return_log_proba=True is for one label per sample; with several the "
                 "matrix that is returned has the probabilities"
             )
-        k = min(check_top_k(k, columns.n_labels), columns.known.size)
+        n_leaves = columns.leaves.size
+        more = n_leaves - columns.known.size  # which `sparse` leaves out
+        k = min(check_top_k(k, columns.n_labels) + more, n_leaves)
         best, log_proba = self._find_top_k(X, k)
         sample = np.repeat(np.arange(best.shape[0]), k)
         value = np.exp(log_proba.ravel())
@@ -349,7 +357,7 @@ class LabelsMixin(TopKMixin):
         """finish(log-probabilities) for all rows."""
         columns, n_classes = self.label_columns_, self.classes_.size
         check_rows(X.shape[0], n_classes)
-        width = n_classes if columns is None else columns.known.size
+        width = n_classes if columns is None else columns.leaves.size
         out = np.empty((X.shape[0], width))
         self._log_proba_blocks(X, lambda part, rows: finish(rows, out=out[part]))
         return out if columns is None else columns.spread(out, finish(-np.inf))
@@ -420,6 +428,8 @@ class LabelsMixin(TopKMixin):
         columns = self.label_columns_
         classes = self.classes_ if columns is None else columns.known
         code, known = class_codes(y, classes, rows.shape[0])
+        if columns is not None:
+            code = np.searchsorted(columns.leaves, classes[code])
         out = self._target(rows, code)
         out[~known] = np.nan
         return out

@@ -221,7 +221,7 @@ class StructuredLogisticRegression(SparseFeatures):
 
     label_columns_ : LabelColumns or None
         With several labels the columns of y. ``known`` are the columns with a positive
-        value, to which rows of ``coef_`` belong; other columns have probability 0.
+        value (others have probability 0), ``leaves`` those of ``coef_``: two at least.
 
     coef_ : CSR array or matrix of shape (n_classes, n_features)
         Weights. With one or two classes the shape is (1, n_features).
@@ -323,13 +323,13 @@ class StructuredLogisticRegression(SparseFeatures):
         columns = self.label_columns_
         if columns is not None:
             self.classes_ = np.arange(y.shape[1])
-            n_lanes = columns.known.size
+            n_lanes = columns.leaves.size
         else:
             self.classes_, code = np.unique(y, return_inverse=True)
             n_lanes = self.classes_.size if self.classes_.size > 2 else 1
         self._check_size(X, n_lanes)
         if columns is not None:
-            Y = np.ascontiguousarray(y[:, columns.known].toarray().T != 0)
+            Y = np.ascontiguousarray(y[:, columns.leaves].toarray().T != 0)
         elif n_lanes == 1:
             Y = (code == self.classes_.size - 1)[None, :]
         else:

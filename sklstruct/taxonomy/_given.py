@@ -84,9 +84,17 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
         return _restricted(tree, classes)
     encoded = _are_positions(classes)
     if not encoded or there.any() or tree.n_classes != classes.size:
+        gone = classes[~there]
+        cause = _encoded(classes) if encoded else ""
+        if tree.names is not None and not {*gone.tolist()}.isdisjoint(tree.names):
+            cause = (
+                "A class is a leaf, but the taxonomy has an inner node of this name. "
+                "In HierarchicalClassifier, with several labels per sample, labels may "
+                "be inner nodes of one map to parents, a dict"
+            )
         raise ValueError(
-            "missing labels: the taxonomy has no place for "
-            f"{listed(classes[~there])}" + (f". {_encoded(classes)}" if encoded else "")
+            f"missing labels: the taxonomy has no place for {listed(gone)}"
+            + (f". {cause}" if cause else "")
         )
     positions = list(map(str, classes.tolist()))
     if tree.classes.tolist() == sorted(positions) != positions:
@@ -144,7 +152,7 @@ def _from_mapping(given: Mapping, classes: NDArray) -> Taxonomy:
     deeper = any(isinstance(nest, Mapping) or any(map(is_nest, nest)) for nest in nests)
     only_nests = len(nests) == len(given)
     if not deeper:
-        wanted = set(classes.tolist())
+        wanted = set(map(as_scalar, classes))
         labels = [as_scalar(item) for nest in nests for item in nest]
         by_key = wanted & set(map(as_scalar, given))
         by_value = wanted & set(labels)

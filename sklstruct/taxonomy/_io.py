@@ -240,9 +240,9 @@ def reject_cycle(
 
 
 def labels_of_nodes(tree: Tree) -> list[list]:
-    """The labels that each node holds, as Python scalars: none at inner nodes."""
+    """The labels that each node holds, by `as_scalar`: none at inner nodes."""
     held: list[list] = [[] for _ in range(tree.n_nodes)]
-    for label, v in zip(tree.classes.tolist(), tree.leaf_of_class.tolist()):
+    for label, v in zip(map(as_scalar, tree.classes), tree.leaf_of_class.tolist()):
         held[v].append(label)
     return held
 

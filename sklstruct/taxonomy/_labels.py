@@ -20,8 +20,12 @@ def is_absent(value: Any) -> bool:
 
 
 def as_scalar(label: Any) -> Any:
-    """A NumPy scalar as a Python scalar: equal labels are then equal keys of a dict."""
-    label = label.item() if isinstance(label, np.generic) else label
+    """A NumPy scalar as a Python scalar: equal labels are then equal keys of a dict.
+
+    Dates stay NumPy's, which may be finer than those of Python.
+    """
+    if isinstance(label, np.generic) and label.dtype.kind not in "mM":
+        label = label.item()
     try:
         hash(label)
     except TypeError:

@@ -164,7 +164,7 @@ def _reduced(
 ) -> Reduced:
     weights = ByteWeights(*(arrays[prefix + name] for name in _OF_WEIGHTS))
     check_length(f"{prefix}count", weights.count, n_columns, "one per column")
-    classes = names if columns is None else columns.known
+    classes = names if columns is None else columns.leaves
     n_nodes = header["n_nodes"]
     parent = arrays[f"{prefix}parent"].astype(np.int64) - 1
     parents = np.split(parent, np.cumsum(n_nodes)[:-1])

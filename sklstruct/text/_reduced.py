@@ -76,14 +76,16 @@ class ReducedMixin:
         ------
         ValueError
             If the vectorizer is not an `NgramVectorizer`, the classifier is neither a
-            `LinearClassifier` nor a `HierarchicalClassifier` of such nodes, or y has a
-            label that is not in ``classes_``.
+            `LinearClassifier` nor a `HierarchicalClassifier` of such nodes, y has a
+            label that is not in ``classes_``, or X and y are not passed together.
         """
         check_is_fitted(self)
         if not isinstance(weight_threshold, Real) or not 0 <= weight_threshold < 1:
             raise ValueError(
                 f"weight_threshold must be in [0, 1), got {weight_threshold!r}"
             )
+        if X is None and y is not None:
+            raise ValueError("y needs X, the texts of these labels")
         equal_parts(self.features_)
         parts: tuple[ScoreModel, sp.csr_matrix, NDArray]
         if self.reduced_ is None:

@@ -147,5 +147,5 @@ def answer_of(stage: Reduced, method: str, first: NDArray, n_jobs: int | None) -
         return proba
     kind = stage.model.columns
     assert kind is not None
-    text, code = np.nonzero(proba[:, kind.known] > stage.model.threshold)
+    text, code = np.nonzero(proba[:, kind.leaves] > stage.model.threshold)
     return kind.indicator(text, code, proba.shape[0])

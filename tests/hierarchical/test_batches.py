@@ -349,6 +349,15 @@ def test_parameters_without_batches(data, params):
     assert re.search("one given tree.*estimator None", str(refused.value.__cause__))
 
 
+def test_a_class_of_weight_0_is_not_among_the_classes(data):
+    X, y, _, _ = data
+    model = HierarchicalClassifier(max_depth=0, class_weight={0: 0.0}, random_state=0)
+    with pytest.raises(ValueError, match="class_weight of 0 is 0.*leave it out of"):
+        model.partial_fit(X, y, range(K))
+    model.partial_fit(X, y, range(1, K)).partial_fit(X, y)
+    assert model.classes_.tolist() == [*range(1, K)]
+
+
 @pytest.mark.parametrize("taxonomy", [GROUPS, [[0, 1], [*range(2, K)]]])
 @pytest.mark.parametrize("dense", [False, True])
 def test_plain_nodes_go_on_after_a_fit(data, taxonomy, dense):

@@ -16,6 +16,7 @@ from sklstruct.hierarchical import _label_fold
 from sklstruct.hierarchical._inner_labels import InnerLabels
 from sklstruct.linear import LinearClassifier
 from sklstruct.linear._calibration import f1_threshold
+from sklstruct.taxonomy import Taxonomy
 
 # 0 above 1 and 5, 1 above 3 and 4; "x" is not a label; 2 and 8 stand alone
 PARENTS = {1: 0, 5: 0, 3: 1, 4: 1, 6: "x", 7: "x", 2: None, 8: None}
@@ -51,6 +52,8 @@ def test_labels_above_positive_ones_are_positive(data):
     a = HierarchicalClassifier(PARENTS, random_state=0).fit(X, Y)
     b = HierarchicalClassifier(PARENTS, random_state=0).fit(X, full)
     np.testing.assert_array_equal(a.predict_proba(X), b.predict_proba(X))
+    alone = HierarchicalClassifier((PARENTS,), random_state=0).fit(X, Y)
+    np.testing.assert_array_equal(a.predict_proba(X), alone.predict_proba(X))
 
 
 @pytest.mark.parametrize("missing", [np.nan, pd.NA, "", pd.NaT], ids=repr)
@@ -214,6 +217,9 @@ def test_bad_maps(data):
         InnerLabels.of({1: 0, 2: "label 0"}, 9)
     for other in ("cut", [[0, 1], [2]], {"a": [0, 1]}, {0: ("a",)}, {0: "a"}):
         assert InnerLabels.of(other, 9) is None
+    for other in ((PARENTS, PARENTS), Taxonomy.from_parents(PARENTS)):
+        with pytest.raises(ValueError, match="inner nodes of one map to parents"):
+            HierarchicalClassifier(other).fit(X, Y)
     # with one label per sample a class is a leaf
     with pytest.raises(ValueError, match="missing labels|inner node"):
         HierarchicalClassifier(PARENTS).fit(X, np.arange(len(Y)) % 9)

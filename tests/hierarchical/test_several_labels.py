@@ -29,7 +29,12 @@ from sklstruct.hierarchical._label_fold import (
     fit_sigmoids,
     unseen_scores,
 )
-from sklstruct.linear import LinearClassifier, _classifier, _trial
+from sklstruct.linear import (
+    LinearClassifier,
+    StructuredLogisticRegression,
+    _classifier,
+    _trial,
+)
 from sklstruct.linear._calibration import (
     Sigmoid,
     f1_threshold,
@@ -552,6 +557,42 @@ def test_one_label_with_positives(data, model):
     P = fitted.predict_proba(X)
     assert P[:, 0].max() < 0.5
     assert P[Y[:, 1] == 1, 1].mean() > P[Y[:, 1] == 0, 1].mean() + 0.1
+
+
+@pytest.mark.filterwarnings("ignore:no training sample")
+@pytest.mark.parametrize(
+    "model",
+    [
+        LinearClassifier(random_state=0),
+        HierarchicalClassifier(random_state=0),
+        HierarchicalClassifier([[0, 1], [2, 3]], max_leaf=1, random_state=0),
+        StructuredLogisticRegression(),
+    ],
+)
+def test_only_the_label_with_positives_is_predicted(model):
+    X = np.random.default_rng(0).normal(size=(140, 6))
+    Y = np.zeros((6, 4), int)
+    Y[::2, 2] = 1
+    fitted = pickle.loads(pickle.dumps(clone(model).fit(X[:6], Y)))
+    others = [0, 1, 3]
+    P = fitted.predict_proba(X)
+    assert (P[:, others] == 0).all()
+    assert np.isneginf(fitted.predict_log_proba(X)[:, others]).all()
+    least = fitted.decision_function(X)[:, others]
+    assert (least == np.finfo(least.dtype).min).all()
+    assert fitted.predict(X).sum(axis=0)[others].sum() == 0
+    for k in (1, 4):
+        top = fitted.predict_top_k(X, k)
+        np.testing.assert_allclose(top.toarray(), P, atol=1e-7)
+        assert top.nnz == len(X)
+    log_proba = fitted.target_log_proba(X[:4], [0, 1, 2, 3])
+    assert np.isnan(log_proba[others]).all()
+    assert log_proba[2] == pytest.approx(np.log(P[2, 2]))
+    if isinstance(model, HierarchicalClassifier):
+        tree = fitted.taxonomy_
+        only = [v for v in range(tree.n_nodes) if [*tree.classes_below(v)] == [0]]
+        assert (fitted.predict_node_proba(X)[:, only] == 0).all()
+        assert fitted.decision_path(X)[:, only].nnz == 0
 
 
 def test_weights_are_repeated_samples(data):

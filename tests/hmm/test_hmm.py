@@ -421,8 +421,15 @@ def test_missing_values_of_pandas():
     for y in ([pd.NA, "N"], [pd.NA, pd.NA], [1, float("nan")], ["N", float("nan")]):
         with pytest.raises(ValueError, match="y holds NaN; an unknown label"):
             HighOrderHMM(2).fit([["a", "b"]], [y])
-    with pytest.raises(ValueError, match="classes holds NaN"):
-        HighOrderHMM(2, classes=["N", float("nan")]).fit([["a"]], [["N"]])
+    for gone in (float("nan"), None):
+        with pytest.raises(ValueError, match="classes holds NaN or None"):
+            HighOrderHMM(2, classes=["N", gone]).fit([["a"]], [["N"]])
+
+
+@pytest.mark.parametrize("y", [None, []])
+def test_no_sequences(y):
+    with pytest.raises(ValueError, match="X must have at least one sequence"):
+        HighOrderHMM(emission="categorical", classes=2).fit([], y)
 
 
 def test_missing_values_of_pandas_are_no_labels():

@@ -660,3 +660,27 @@ def test_a_forest_refuses_arrays_that_contradict_each_other():
     for t, c in np.ndindex(forest.terminal.shape):
         with pytest.raises(ValueError, match="^terminal of the forest"):
             changed("terminal", (t, c), forest.terminal[t, (c + 1) % 3]).check()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.arange(4).astype("datetime64[D]"),
+        np.arange(4).astype("datetime64[ns]"),
+        np.arange(4).astype("timedelta64[ns]"),
+    ],
+    ids=lambda labels: labels.dtype.name,
+)
+def test_dates_stay_dates(labels):
+    a, b, c, d = labels
+    nested = [[a, c], [b, d]]
+    tree = Taxonomy.from_nested(nested)
+    assert tree.classes.dtype == labels.dtype
+    assert tree.to_nested() == nested
+    assert tree.export_text().splitlines()[-1] == f"|--- {b}, {d}"
+    for given in (
+        {"x": [a, c], "y": [b, d]},
+        {a: ("x",), b: ("y",), c: ("x",), d: ("y",)},
+        {a: "x", b: "y", c: "x", d: "y"},
+    ):
+        assert as_taxonomy(given, labels).to_nested() == nested

@@ -65,6 +65,10 @@ MODELS = {
     "several, two stages": (TextClassifier("words", threshold="f1"), NAMES),
     "several, flat": (TextClassifier("letters", estimator=linear()), NAMES),
     "several, one of all texts": (TextClassifier("words"), ALL),
+    "several, one with positives": (
+        TextClassifier("words"),
+        np.outer(LABELS == "card", [0, 1, 0]),
+    ),
     "several, numbers": (
         TextClassifier("words"),
         sp.csr_matrix(MultiLabelBinarizer().fit_transform(NAMES)),
@@ -118,6 +122,7 @@ def matrix_route(reduced, texts):
     return P
 
 
+@pytest.mark.filterwarnings("ignore:no training sample")
 @pytest.mark.parametrize("name", MODELS)
 def test_one_answer_on_all_ways(name, tmp_path, monkeypatch):
     model = fitted(name)
@@ -291,6 +296,7 @@ def test_what_cannot_be_reduced_says_so(tmp_path):
             model.reduce(weight_threshold=threshold)
     for X, y, match in (
         (NEW, None, "y must hold"),
+        (None, LABELS, "y needs X"),
         (["a"], ["x"], "'x', which is not in classes_"),
         (["a"], ["card"] * 2, "inconsistent numbers of samples: 1 and 2"),
         ("a", ["card"], "X must be a list"),
