@@ -78,15 +78,18 @@ class LabelColumns(NamedTuple):
         if self.known.size == self.n_labels:
             return values
         out = np.full((values.shape[0], self.n_labels), fill, dtype=values.dtype)
-        out[:, self.known] = values[:, np.isin(self.leaves, self.known)]
+        if self.known.size == 1:
+            values = values[:, self.leaves == self.known]
+        out[:, self.known] = values
         return out
 
     def sparse(self, sample: NDArray, code: NDArray, value: Any, n: int) -> Any:
         """CSR matrix (n, n_labels) with the value at each pair of a known label."""
         label = self.leaves[code]
-        is_known = np.isin(label, self.known)
-        pairs = sample[is_known], label[is_known]
-        out = sp.csr_matrix((value[is_known], pairs), shape=(n, self.n_labels))
+        if self.known.size == 1:
+            is_known = label == self.known
+            sample, label, value = sample[is_known], label[is_known], value[is_known]
+        out = sp.csr_matrix((value, (sample, label)), shape=(n, self.n_labels))
         out.sort_indices()
         return _align_api_if_sparse(out)
 
