@@ -309,10 +309,10 @@ class WeightedAutomaton:
                     f"{label}: line {i}: not an arc of an acceptor: it reads "
                     f"{head[2]!r} and writes {output!r}"
                 )
-            value = 1.0
-            if cost is not None:
-                with np.errstate(over="ignore"):
-                    value = float(np.exp(-cost)) if negative_log else cost
+            if cost is None:
+                cost = 0.0 if negative_log else 1.0
+            with np.errstate(over="ignore"):
+                value = float(np.exp(-cost)) if negative_log else cost
             lost = negative_log and value == 0 and cost < np.inf
             if lost or not 0 <= value < np.inf:
                 raise ValueError(
