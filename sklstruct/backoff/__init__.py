@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from ._slots import HeldOut
     from ._targets import (
+        read_known,
         read_sample_weight,
         read_targets,
         require_targets,

@@ -19,8 +19,7 @@ from .._checks import check_ids
 from .._compat import BaseEstimator, _fit_context, check_weights
 from .._docs import shared_docs
 from ..context_tree import ContextTree, Pairs, read_windows
-from ..symbols import Labels, encode, is_nan
-from ..symbols._encoding import plain
+from ..symbols import Labels, is_nan
 from ._batches import Batches, add_batch, check_forgetting, read_settings
 from ._counted import Counted, CountedPaths, check_counted
 from ._counting import count_paths, count_windows
@@ -28,6 +27,7 @@ from ._model import BackoffModel, Fitted
 from ._readers import WindowReader, read_paths
 from ._targets import (
     BackoffMixin,
+    read_known,
     read_sample_weight,
     read_targets,
     require_targets,
@@ -455,13 +455,7 @@ def _read_held_out(estimator, held_out, symbols, classes):
             f"X_val and y_val have inconsistent numbers of samples: {data.shape[0]} "
             f"and {y.size}"
         )
-    target = encode(y, classes)
-    if (target < 0).any():
-        i = int(np.argmax(target < 0))
-        raise ValueError(
-            f"y_val[{i}] = {plain(y[i])!r} is not among the {classes.size} classes of "
-            "y; add it to classes, or leave such samples out"
-        )
+    target = read_known(y, classes)
     if weight is not None:
         weight = check_weights(weight, y)
         keep = weight > 0
