@@ -542,3 +542,7 @@ def test_a_single_state_of_another_model_is_refused():
         for ask in (small.rows, lambda state: small.advance(state, "a")):
             with pytest.raises(ValueError, match="state must be a state of this model"):
                 ask(state)
+    pair = small.advance(small.begin(), "a")  # the log-probability, too
+    for wrong in (pair, [small.begin(2), small.begin()], []):
+        with pytest.raises(ValueError, match="state must be a state of this model"):
+            small.rows(wrong)

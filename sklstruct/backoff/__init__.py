@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING
 from .._lazy import face
 
 if TYPE_CHECKING:
-    from ._batches import Batches, ExtendedCounts, add_batch, check_forgetting
+    from ._batches import (
+        Batches,
+        ExtendedCounts,
+        add_batch,
+        check_forgetting,
+        read_settings,
+    )
     from ._classifier import DistributionClassifier
     from ._closure import ClosedModel, close_model, with_all_contexts
     from ._core_fast import Model
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
     )
     from ._slots import HeldOut
     from ._targets import (
+        read_known,
         read_sample_weight,
         read_targets,
         require_targets,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
 
 from .._checks import INT32_MAX, check_count
@@ -43,15 +45,21 @@ class Batches(NamedTuple):
     counted: Counted
     last: tuple[Counted, ...]  # those of each batch of a window; empty without window
     fixed_classes: bool  # True: later batches may have no other classes
+    settings: dict[str, str]  # of `read_settings`, with which all batches are counted
 
     @classmethod
     def first(
-        cls, batch: Counted, window: int | None = None, fixed_classes: bool = False
+        cls,
+        batch: Counted,
+        settings: dict[str, str],
+        window: int | None = None,
+        fixed_classes: bool = False,
     ) -> Batches:
         """The first batch."""
         batch.check_mergeable()
         small = _compact(batch)
-        return cls(small, () if window is None else (small,), fixed_classes)
+        last = () if window is None else (small,)
+        return cls(small, last, fixed_classes, settings)
 
     def add(
         self, batch: Counted, *, decay: float | None = None, window: int | None = None
@@ -80,12 +88,13 @@ class Batches(NamedTuple):
             numbers=self.counted.numbering(counted.labels),
             weight=float(batch.count[: batch.labels.n_classes].sum()),
         )
-        return extended, Batches(_compact(counted), last, self.fixed_classes)
+        return extended, self._replace(counted=_compact(counted), last=last)
 
 
 def add_batch(
     before: Batches | None,
     batch: Counted,
+    settings: dict[str, str],
     *,
     decay: float | None = None,
     window: int | None = None,
@@ -93,8 +102,23 @@ def add_batch(
 ) -> tuple[Counted, Batches]:
     """The counts to fit, and the batches so far; `before` is None in the first call."""
     if before is None:
-        return batch, Batches.first(batch, window, fixed_classes)
+        return batch, Batches.first(batch, settings, window, fixed_classes)
     return before.add(batch, decay=decay, window=window)
+
+
+def read_settings(
+    model: Any, names: Iterable[str], before: Batches | None = None
+) -> dict[str, str]:
+    """Digests of the parameters by which a model counts; ValueError if one of them is
+    not that of the batches before."""
+    settings = {name: joblib.hash(getattr(model, name)) for name in names}
+    for name, value in settings.items():
+        if before is not None and before.settings[name] != value:
+            raise ValueError(
+                f"{name} was changed after the first batch, and all batches must be "
+                f"counted in one way; set {name} back, or call fit"
+            )
+    return settings
 
 
 def decayed(counted: Counted, factor: float) -> Counted:

@@ -19,20 +19,23 @@ from .._checks import check_ids
 from .._compat import BaseEstimator, _fit_context, check_weights
 from .._docs import shared_docs
 from ..context_tree import ContextTree, Pairs, read_windows
-from ..symbols import Labels, encode, is_nan
-from ..symbols._encoding import plain
-from ._batches import Batches, add_batch, check_forgetting
+from ..symbols import Labels, is_nan
+from ._batches import Batches, add_batch, check_forgetting, read_settings
 from ._counted import Counted, CountedPaths, check_counted
 from ._counting import count_paths, count_windows
 from ._model import BackoffModel, Fitted
 from ._readers import WindowReader, read_paths
 from ._targets import (
     BackoffMixin,
+    read_known,
     read_sample_weight,
     read_targets,
     require_targets,
     target_column,
 )
+
+# Parameters that change the counts of a batch.
+_COUNTED_BY = ("max_depth", "padding", "classes")
 
 # Blocks of the docstrings of `fit` and `partial_fit`; see `shared_docs`.
 SAMPLES = """
@@ -167,7 +170,8 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         self._learn(counted)
         if hasattr(self, "partial_fit") and not isinstance(counted, CountedPaths):
             fixed = self.classes is not None
-            self._so_far = Batches.first(counted, fixed_classes=fixed)
+            settings = read_settings(self, _COUNTED_BY)
+            self._so_far = Batches.first(counted, settings, fixed_classes=fixed)
         return self
 
     @shared_docs(batch=BATCH)
@@ -201,7 +205,8 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         ------
         ValueError
             As `fit`; if X is a path matrix, whose columns belong to the tree of one
-            batch; or if the model was fitted on one.
+            batch; if the model was fitted on one; or if `max_depth`, `padding` or
+            `classes` was changed after the first batch.
         AttributeError
             If the estimator chooses numbers on held-out samples, which batches do not
             have.
@@ -225,6 +230,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
                 "X: partial_fit takes dense context windows; the columns of a path "
                 "matrix belong to the tree of one batch"
             )
+        settings = read_settings(self, _COUNTED_BY, before)
         if before is not None:
             _check_fixed(classes, before)
             known = before.counted.labels.classes
@@ -235,8 +241,9 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
             self, X, y, sample_weight, classes=classes, reset=before is None
         )
         counted, so_far = add_batch(
-            before, batch, decay=decay, window=window, fixed_classes=classes is not None
-        )
+            before, batch, settings, decay=decay, window=window,
+            fixed_classes=classes is not None,
+        )  # fmt: skip
         self._learn(counted)
         self._so_far = so_far
         return self
@@ -448,13 +455,7 @@ def _read_held_out(estimator, held_out, symbols, classes):
             f"X_val and y_val have inconsistent numbers of samples: {data.shape[0]} "
             f"and {y.size}"
         )
-    target = encode(y, classes)
-    if (target < 0).any():
-        i = int(np.argmax(target < 0))
-        raise ValueError(
-            f"y_val[{i}] = {plain(y[i])!r} is not among the {classes.size} classes of "
-            "y; add it to classes, or leave such samples out"
-        )
+    target = read_known(y, classes)
     if weight is not None:
         weight = check_weights(weight, y)
         keep = weight > 0

@@ -101,9 +101,9 @@ def prune(
     Raises
     ------
     ValueError
-        If a parameter is out of range, the counts are of other words, the probabilities
-        after some context are all 0 or beyond the range of floats, or the unigrams
-        alone are more than `to`.
+        If a parameter is out of range, the counts are of other words or of shorter
+        contexts, the probabilities after some context are all 0 or beyond the range of
+        floats, or the unigrams alone are more than `to`.
 
     Warns
     -----
@@ -237,6 +237,12 @@ def counts_beside(model: BackoffModel, counted: Counted) -> np.ndarray:
         raise ValueError(
             "counts: the words that were counted are not those of the model; count the "
             "text with the LanguageModel that was fitted"
+        )
+    if counted.depth < model.max_depth:
+        raise ValueError(
+            f"counts: contexts of up to {counted.depth} symbols were counted, and the "
+            f"model has contexts of {model.max_depth}; count the text with a max_depth "
+            f"of at least {model.max_depth}"
         )
     pairs, count = counted.all_counts.count_now().expanded()
     if not count[: pairs.n_classes].sum() > 0:

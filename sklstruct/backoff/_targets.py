@@ -88,6 +88,18 @@ def _check_missing(y: np.ndarray) -> None:
             raise ValueError(f"y[{i}] is missing ({symbol!r})")
 
 
+def read_known(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The class ids of held-out targets; ValueError if one has no class."""
+    target = encode(y, classes)
+    if (target < 0).any():
+        i = int(np.argmax(target < 0))
+        raise ValueError(
+            f"y_val[{i}] = {plain(y[i])!r} is not among the {classes.size} classes of "
+            "y; add it to classes, or leave such samples out"
+        )
+    return target
+
+
 def read_targets(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     """(class ids of y, classes in sorted order).
 

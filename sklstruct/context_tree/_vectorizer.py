@@ -45,6 +45,8 @@ def check_windows(
             reset=reset,
         )
 
+    if np.ndim(padding):
+        raise ValueError(f"padding must be one symbol, None or NaN, got {padding!r}")
     X = strings_as_objects(X)
     try:
         X = check(X)

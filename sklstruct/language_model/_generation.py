@@ -136,10 +136,13 @@ class CursorMixin:
     def _states(self, state):
         """(states as an array with a row for each, whether it was a single one)."""
         shape = self.predictor.begin(0).shape
-        states = np.asarray(state)
+        try:
+            states = np.asarray(state)
+        except ValueError:  # of parts of several shapes, as the result of advance
+            states = np.empty(0)
         single = states.ndim == len(shape) - 1
         states = states[None] if single else states
-        if states.ndim > 1:
+        if len(shape) > 1:
             least, most = -1, self.predictor.encoder.lost
         else:
             least, most = 0, self.predictor.distribution.n_nodes - 1

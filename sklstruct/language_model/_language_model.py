@@ -38,6 +38,7 @@ from ..backoff import (
     Counted,
     add_batch,
     check_forgetting,
+    read_settings,
 )
 from ..backoff._estimator import vectorized_model
 from ..backoff._targets import BackoffMixin
@@ -65,6 +66,9 @@ from ._quality import (
 from ._saving import FilesMixin
 from ._scoring import ScoringMixin
 from ._unknown import warn_of_unknown
+
+# Parameters that change the counts of a batch.
+_COUNTED_BY = ("max_depth", "start", "end", "unknown", "vocabulary", "analyzer")
 
 
 class LanguageModel(
@@ -456,7 +460,9 @@ class LanguageModel(
         ------
         ValueError
             As `fit`; if `min_count` or `max_vocabulary` is set, which need the whole
-            text; or if the model was fitted by `fit` or read from a file.
+            text; if the model was fitted by `fit` or read from a file; or if
+            `max_depth`, `vocabulary`, `analyzer` or a mark was changed after the first
+            batch.
         TypeError
             If the estimator is not a model over contexts with `partial_fit`.
         """
@@ -475,9 +481,10 @@ class LanguageModel(
                     "this model was fitted by fit or read from a file, and keeps no "
                     "counts; partial_fit continues only what partial_fit has begun"
                 )
-            if type(self.estimator_) is type(estimator):
-                parameters = estimator.get_params(deep=False)
-                estimator = self.estimator_.set_params(**parameters)
+        settings = read_settings(self, _COUNTED_BY, before)
+        if before is not None and type(self.estimator_) is type(estimator):
+            parameters = estimator.get_params(deep=False)
+            estimator = self.estimator_.set_params(**parameters)
         if not isinstance(estimator, BackoffClassifier):
             raise TypeError(
                 "estimator: partial_fit needs a model over contexts, such as "
@@ -487,7 +494,7 @@ class LanguageModel(
         refuse_in_batches(self.checkpoint)
         require_method(estimator, "partial_fit")
         batch = count(self, estimator, X, sample_weight)
-        counted, so_far = add_batch(before, batch, decay=decay, window=window)
+        counted, so_far = add_batch(before, batch, settings, decay=decay, window=window)
         prepare_for_ids(estimator, counted.labels)
         estimator.fit_counted(counted.with_ids())
         self._set_fitted(estimator, counted.labels)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
-import warnings
+from collections import deque
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.sparse.linalg import MatrixRankWarning, spsolve
+from scipy.sparse.csgraph import breadth_first_order
+from scipy.sparse.linalg import splu
 
 from .._checks import INT32_MAX, as_floats, as_ids, check_count, check_ids, check_length
 from .._files import open_read
 from ..exchange import att_lines
 from ..symbols import object_array
+from ..symbols._sentences import VocabularyRules
 
 # Expected windows are made in memory: 8 bytes per symbol and more.
-_MAX_WINDOWS = 20_000_000
+_MAX_SYMBOLS = 80_000_000
+# Steps of Newton's method for the scale of the weights; a few are enough.
+_NEWTON_STEPS = 100
 
 
 class ExpectedWindows(NamedTuple):
@@ -35,6 +40,48 @@ class ExpectedWindows(NamedTuple):
 
     vocabulary: np.ndarray
     """The symbols, the end mark and the start mark, by id."""
+
+
+def _factors(row, column, weight, n):
+    """The LU factors of I - M; RuntimeError if it is singular."""
+    move = sp.csr_array((weight, (row, column)), shape=(n, n))
+    return splu((sp.eye_array(n) - move).tocsc())
+
+
+def _exponents(source, target, log_weight, after):
+    """k of each state such that the strings from it weigh about 2 ** k, 0 of the end.
+
+    With these factors, weights neither overflow nor underflow, and are not rounded.
+
+    after: the next state on a way from each state to the end.
+    """
+    n = after.size
+    here = np.flatnonzero(target == after[source])
+    here = here[np.unique(source[here], return_index=True)[1]]
+    inner = np.flatnonzero(after < n)
+    k = np.zeros(n + 1)
+    tree = _factors(inner, after[inner], np.ones(inner.size), n)
+    k[:n] = tree.solve(log_weight[here])
+    # Newton's method: each step is that of the strings by the weights so far.
+    inner = np.flatnonzero(target < n)
+    for _ in range(_NEWTON_STEPS):
+        score = log_weight + k[target] - k[source]
+        top = np.zeros(n)
+        np.maximum.at(top, source, score)
+        share = np.exp2(score - top[source])
+        total = np.bincount(source, share, minlength=n)
+        share = share[inner] / total[source[inner]]
+        try:
+            factors = _factors(source[inner], target[inner], share, n)
+        except RuntimeError:  # the sum is not finite
+            break
+        step = factors.solve(top + np.log2(total))
+        if not np.abs(step).max() < 1e9:
+            break
+        k[:n] += step
+        if step.max() < 1.0:
+            break
+    return np.rint(k).astype(np.int64)
 
 
 class WeightedAutomaton:
@@ -74,7 +121,8 @@ class WeightedAutomaton:
         Sizes.
 
     total_weight : float
-        Z.
+        Z, rounded to 0 or infinity outside of the range of floats. Expected counts
+        are not affected.
 
     Raises
     ------
@@ -152,53 +200,69 @@ class WeightedAutomaton:
 
     def _normalize(self, source, target, read, weight, final, initial):
         """Turn weights of arcs into probabilities, w beta_j / beta_i."""
-        n = self.n_states
-        move = sp.csr_array((weight, (source, target)), shape=(n, n))
-        system = sp.eye_array(n, format="csc") - move.tocsc()
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", MatrixRankWarning)
-            try:
-                # Non-negative M: (I - M) x = 1 has a solution of at least 1 if and
-                # only if the spectral radius is below 1.
-                reach = spsolve(system, np.ones(n))
-                beta = spsolve(system, final)
-            except MatrixRankWarning:
-                reach = np.full(n, np.nan)
+        end, used, ends = self.n_states, np.flatnonzero(weight), np.flatnonzero(final)
+        # A final weight is an arc to the end.
+        source = np.concatenate([source[used], ends])
+        target = np.concatenate([target[used], np.full(ends.size, end)])
+        weight = np.concatenate([weight[used], final[ends]])
+        graph = sp.csr_array(
+            (np.ones(weight.size), (source, target)), shape=(end + 1, end + 1)
+        )
+        ahead = breadth_first_order(graph, initial, return_predecessors=False)
+        behind, after = breadth_first_order(graph.T.tocsr(), end)
+        if end not in ahead:
+            raise ValueError(
+                "final: no string of positive weight leads from the initial state to "
+                "a final one"
+            )
+        # Other states are on the way of no string.
+        states = np.intersect1d(ahead, behind)
+        n = states.size - 1
+        new = np.full(end + 1, -1)
+        new[states] = np.arange(n + 1)
+        live = np.flatnonzero((new[source] >= 0) & (new[target] >= 0))
+        source, target, weight = new[source[live]], new[target[live]], weight[live]
+        scale = _exponents(source, target, np.log2(weight), new[after[states[:-1]]])
+        with np.errstate(over="ignore"):
+            weight = np.ldexp(weight, scale[target] - scale[source])
+        stops = target == n
+        stop = np.bincount(source[stops], weight[stops], minlength=n)
+        # Non-negative M: (I - M) x = 1 has a solution of at least 1 if and only if the
+        # spectral radius is below 1.
+        arcs = source[~stops], target[~stops]
+        try:
+            factors = _factors(*arcs, weight[~stops], n)
+            reach = factors.solve(np.ones(n))
+        except RuntimeError:
+            reach = np.full(n, np.nan)
         if not (np.isfinite(reach).all() and (reach > 1 - 1e-9).all()):
             raise ValueError(
                 "weight: the automaton has cycles of weight 1 or more, so that its "
                 "strings have no finite total; scale the weights, or normalise them "
                 "to probabilities"
             )
-        beta = np.maximum(beta, 0.0)
-        if not beta[initial] > 0:
-            raise ValueError(
-                "final: no string of positive weight leads from the initial state to "
-                "a final one"
-            )
-        self.total_weight = float(beta[initial])
-        inverse = np.divide(1.0, beta, out=np.zeros(n), where=beta > 0)
-        share = weight * inverse[source] * beta[target]
-        live = share > 0
-        self._initial = initial
-        self._stop = final * inverse
+        beta = factors.solve(stop)
+        self._initial = first = int(new[initial])
+        with np.errstate(over="ignore", under="ignore"):
+            self.total_weight = float(np.ldexp(beta[first], scale[first]))
+        self._stop = stop / beta
+        source, target = arcs
+        share = weight[~stops] * beta[target] / beta[source]
+        read = read[live[~stops]]
         # One column a symbol and state: all continuations in one product.
-        column = read[live] * n + target[live]
         shape = (n, max(self.symbols.size, 1) * n)
         if shape[1] > INT32_MAX * 64:
             raise ValueError(
                 f"symbol: {self.symbols.size} symbols and {n} states are too many"
             )
-        self._next = sp.csr_array((share[live], (source[live], column)), shape=shape)
+        column = read.astype(np.int64) * n + target
+        self._next = sp.csr_array((share, (source, column)), shape=shape)
         self._emit = sp.csr_array(
-            (share[live], (source[live], read[live])),
-            shape=(n, max(self.symbols.size, 1)),
+            (share, (source, read)), shape=(n, max(self.symbols.size, 1))
         )
-        move = sp.csr_array((share[live], (source[live], target[live])), shape=(n, n))
         start = np.zeros(n)
-        start[initial] = 1.0
-        system = sp.eye_array(n, format="csc") - move.T.tocsc()
-        self._visits = np.maximum(spsolve(system, start), 0.0)
+        start[first] = 1.0 / beta[first]
+        self._visits = np.maximum(factors.solve(start, "T") * beta, 0.0)
 
     def __repr__(self):
         return (
@@ -245,13 +309,15 @@ class WeightedAutomaton:
                     f"{label}: line {i}: not an arc of an acceptor: it reads "
                     f"{head[2]!r} and writes {output!r}"
                 )
-            value = 1.0
-            if cost is not None:
-                with np.errstate(over="ignore"):
-                    value = float(np.exp(-cost)) if negative_log else cost
-            if not 0 <= value < np.inf:
+            if cost is None:
+                cost = 0.0 if negative_log else 1.0
+            with np.errstate(over="ignore"):
+                value = float(np.exp(-cost)) if negative_log else cost
+            lost = negative_log and value == 0 and cost < np.inf
+            if lost or not 0 <= value < np.inf:
                 raise ValueError(
                     f"{label}: line {i}: the weight {cost:g} is not allowed"
+                    + negative_log * ": exp(-weight) is too large or small for a float"
                 )
             if head[2:] in (["<epsilon>"], ["<eps>"]):
                 raise ValueError(
@@ -308,43 +374,54 @@ class WeightedAutomaton:
         Raises
         ------
         ValueError
-            If a parameter is out of range, or there are more than 20 million windows.
+            If a parameter is out of range, or the windows have more than 80 million
+            symbols; windows of less than 4 symbols count as 4.
         """
         max_depth = check_count("max_depth", max_depth, 1)
-        if not 0 <= min_count < np.inf:
+        if not (isinstance(min_count, Real) and 0 <= min_count < np.inf):
             raise ValueError(
-                f"min_count must be finite and at least 0, got {min_count!r}"
+                f"min_count must be a finite number of at least 0, got {min_count!r}"
             )
+        VocabularyRules(start, end, None).check()
         if start == end or {start, end} & set(self.symbols.tolist()):
             raise ValueError(
                 f"start={start!r} and end={end!r} must differ, and from the symbols"
             )
-        n = self.symbols.size
-        begin = sp.csr_array(([1.0], ([0], [self._initial])), shape=(1, self.n_states))
+        n = self._visits.size
+        most = _MAX_SYMBOLS // max(max_depth, 4)
+        mark = np.array([[self.symbols.size + 1]])
+        begin = sp.csr_array(([1.0], ([0], [self._initial])), shape=(1, n))
         parts = []
-        context, state = np.array([[n + 1]]), begin
-        for k in range(max_depth):  # the start mark and k symbols
-            parts.append(self._targets(context, state, max_depth))
-            if k + 1 < max_depth:
-                context, state = self._extend(context, state, min_count)
-        context = np.empty((1, 0), dtype=np.int64)
-        state = sp.csr_array(self._visits[None])
-        for _ in range(max_depth):
-            context, state = self._extend(context, state, min_count)
-        parts.append(self._targets(context, state, max_depth))
+        for found in self._grow(mark, begin, max_depth - 1, min_count, most):
+            parts.append(self._targets(*found, max_depth, most))
+            most -= parts[-1][1].size
+        visits = sp.csr_array(self._visits[None])
+        nothing = np.empty((1, 0), dtype=np.int64)
+        grown = self._grow(nothing, visits, max_depth, min_count, most)
+        (longest,) = deque(grown, maxlen=1)
+        parts.append(self._targets(*longest, max_depth, most))
         contexts, targets, weights = (np.concatenate(p) for p in zip(*parts))
         return ExpectedWindows(
             contexts, targets, weights, object_array([*self.symbols, end, start])
         )
 
-    def _extend(self, context, state, min_count):
+    def _grow(self, context, state, times, min_count, most):
+        """Contexts, then with one more symbol each time, while any are left."""
+        yield context, state
+        for _ in range(times):
+            if not len(context):
+                break
+            context, state = self._extend(context, state, min_count, most)
+            yield context, state
+
+    def _extend(self, context, state, min_count, most):
         """Contexts with one more symbol, and the weight of each state after them."""
-        n = self.n_states
+        n = self._visits.size
         step = (state @ self._next).tocoo()
         row, column = step.coords
         key = row.astype(np.int64) * self.symbols.size + column // n
         keys, at = np.unique(key, return_inverse=True)
-        self._check_size(keys.size)
+        self._check_size(keys.size, most)
         state = sp.csr_array(
             (step.data, (at, column % n)), shape=(max(keys.size, 1), n)
         )
@@ -353,12 +430,12 @@ class WeightedAutomaton:
         keep = np.asarray(state.sum(axis=1))[: keys.size] > min_count
         return context[keep], state[np.flatnonzero(keep)]
 
-    def _targets(self, context, state, max_depth):
+    def _targets(self, context, state, max_depth, most):
         emitted = (state @ self._emit).tocoo()
         row, symbol = emitted.coords
         stop = state @ self._stop
         last = np.flatnonzero(stop > 0)
-        self._check_size(row.size + last.size)
+        self._check_size(row.size + last.size, most)
         rows = np.concatenate([row, last])
         target = np.concatenate([symbol, np.full(last.size, self.symbols.size)])
         order = np.lexsort((target, rows))
@@ -368,9 +445,9 @@ class WeightedAutomaton:
         weight = np.concatenate([emitted.data, stop[last]])
         return window[order], target.astype(np.int32)[order], weight[order]
 
-    def _check_size(self, size):
-        if size > _MAX_WINDOWS:
+    def _check_size(self, size, most):
+        if size > most:
             raise ValueError(
-                f"max_depth: the automaton has more than {_MAX_WINDOWS} n-grams of "
-                "this length; lower max_depth, or raise min_count"
+                f"max_depth: the windows have more than {_MAX_SYMBOLS} symbols; lower "
+                "max_depth, or raise min_count"
             )

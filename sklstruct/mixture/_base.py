@@ -16,13 +16,14 @@ from .._progress import Progress
 from ..backoff import (
     Distribution,
     DistributionClassifier,
+    read_known,
     read_sample_weight,
     read_targets,
     require_targets,
     target_column,
 )
 from ..backoff._distribution import count_rows, take
-from ..symbols import TextWindows, encode
+from ..symbols import TextWindows
 from ._models import without_tables
 from ._sub_models import GroupFit, SubModel
 from ._transforms import GroupedSamples, Report, TransformCache
@@ -229,16 +230,14 @@ class ModelClassifier(
         return self
 
     def _check_held_out(self, X_val, y_val):
-        """(contexts, ids, weights) of the held-out samples of known classes."""
+        """(contexts, ids, weights) of the held-out samples."""
         X_val = _contexts(X_val, "X_val")
-        outcome = encode(target_column(y_val, X_val.shape[0]), self.classes_)
-        known = np.flatnonzero(outcome >= 0)
-        if known.size == 0:
+        outcome = read_known(target_column(y_val, X_val.shape[0]), self.classes_)
+        if outcome.size == 0:
             raise ValueError(
-                "y_val holds none of the classes: there is nothing to learn the "
-                "weights from"
+                "X_val is empty: there is nothing to learn the weights from"
             )
-        return take(X_val, known), outcome[known], np.ones(known.size)
+        return X_val, outcome, np.ones(outcome.size)
 
     # ----------------------------------------------------------- prediction
 

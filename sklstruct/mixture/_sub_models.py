@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
@@ -266,6 +267,11 @@ class FrozenSubModel(SubModel):
                 f"models: a fitted {type(self.estimator).__name__} is mixed inside "
                 "another, whose sentences it reads; here give its classifier, "
                 "FrozenEstimator(model.estimator_)"
+            )
+        if not hasattr(self.estimator, "classes_"):
+            raise NotFittedError(
+                f"models: the {type(self.estimator).__name__} in a FrozenEstimator is "
+                "not fitted; fit it, or give it without FrozenEstimator"
             )
         self.reads_history = reads_history(self.estimator)
         self.classes = classes

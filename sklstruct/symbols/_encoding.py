@@ -24,7 +24,7 @@ def is_nan(value: Any) -> bool:
     """True for a float NaN, whatever its type; False for anything else."""
     try:
         return bool(np.isnan(value))
-    except TypeError:
+    except (TypeError, ValueError):  # not a number, or many
         return False
 
 

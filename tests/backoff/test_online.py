@@ -101,6 +101,35 @@ def test_closed_classes(how):
     same(model.partial_fit(X[50:], y[50:]), whole)  # nothing was lost
 
 
+@pytest.mark.parametrize("how", ["fit", "partial_fit"])
+def test_parameters_that_change_between_batches(how):
+    X, y = draw(1)
+    params = {"max_depth": 3, "padding": np.nan, "classes": None}
+    model = KneserNeyLM(discount=0.6, **params)
+    getattr(model, how)(X[:50], y[:50])
+    changed = {"max_depth": 1, "padding": "a", "classes": np.unique(y)}
+    for name, value in changed.items():
+        model.set_params(**{name: value})
+        with pytest.raises(ValueError, match=f"{name} was changed after the first"):
+            model.partial_fit(X[50:], y[50:])
+        model.set_params(**{name: params[name]})
+    same(model.partial_fit(X[50:], y[50:]), clone(model).fit(X, y))
+
+
+def test_sentence_parameters_that_change_between_batches():
+    lm = LanguageModel(AdditiveLM(delta=0.1)).partial_fit(TEXT[:6])
+    whole = clone(lm).fit(TEXT)
+    changed = {"max_depth": 1, "start": "<b>", "end": "<e>", "unknown": None}
+    changed |= {"vocabulary": ["the", "cat"], "analyzer": "char"}
+    for name, value in changed.items():
+        before = getattr(lm, name)
+        lm.set_params(**{name: value})
+        with pytest.raises(ValueError, match=f"{name} was changed after the first"):
+            lm.partial_fit(TEXT[6:])
+        lm.set_params(**{name: before})
+    same(lm.partial_fit(TEXT[6:]).estimator_, whole.estimator_)
+
+
 def test_misuse():
     X, y = draw(2)
     model = KneserNeyLM(discount=0.6)

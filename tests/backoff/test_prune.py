@@ -308,6 +308,9 @@ def test_counts_of_another_text_are_refused():
         prune(model, 0.1, counts=np.ones(model.n_pairs))
     with pytest.raises(ValueError, match="^counts: the words that were counted are"):
         prune(model, 0.1, counts=lm.count(["other words"]))
+    shorter = LanguageModel(WittenBellLM(), max_depth=1).count(random_text(0))
+    with pytest.raises(ValueError, match="^counts: contexts of up to 1 symbols were"):
+        prune(model, 2, method="count", counts=shorter)
     none = Counted(counted.pairs, 0 * counted.count, counted.labels, 2, 2)
     with pytest.raises(ValueError, match="^counts of the empty context are all 0"):
         prune(model, 0.1, counts=none)

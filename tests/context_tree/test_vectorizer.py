@@ -158,6 +158,12 @@ def test_none_is_padding_only_when_it_is_said():
         SuffixTreeVectorizer(padding="").fit(X)
 
 
+@pytest.mark.parametrize("padding", [np.array([1, 2]), ["a"]], ids=repr)
+def test_padding_is_one_symbol(padding):
+    with pytest.raises(ValueError, match="padding must be one symbol"):
+        SuffixTreeVectorizer(padding=padding).fit([["a", "b"]])
+
+
 @pytest.mark.parametrize("padding", [None, np.nan], ids=repr)
 def test_missing_values_of_pandas_are_padding(padding):
     X = np.array([[padding, "a"], ["b", "a"], ["a", padding]], dtype=object)

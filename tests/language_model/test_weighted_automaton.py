@@ -1,7 +1,9 @@
 """WeightedAutomaton: expected n-grams by enumeration, files, and what is refused."""
 
 import gzip
+import io
 from collections import defaultdict
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -31,10 +33,10 @@ def random_automaton(seed, n_states=4, symbols="abc"):
 def strings(automaton, longest):
     """{string: weight} by walking, up to a length."""
     source, target, symbol, weight, final = automaton
-    out = defaultdict(float)
-    states = {((), 0): 1.0}
+    out = defaultdict(int)
+    states = {((), 0): 1}
     for _ in range(longest + 1):
-        further = defaultdict(float)
+        further = defaultdict(int)
         for (read, state), w in states.items():
             out[read] += w * final[state]
             for i, j, s, v in zip(source, target, symbol, weight):
@@ -67,6 +69,66 @@ def test_expected_windows_by_enumeration(seed, max_depth):
         found[key] = c
     for key in expected.keys() | found.keys():
         assert found.get(key, 0) == pytest.approx(expected.get(key, 0), abs=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_weights_of_any_size(seed):
+    """Exact fractions, of strings that weigh from 1e-1200 to 1e1200."""
+    rng = np.random.default_rng(seed)
+    arcs = [
+        (i, j, s, 10.0 ** rng.uniform(-300, 300))
+        for i in range(4)
+        for j in range(i + 1, 5)
+        for s in "ab"
+    ]
+    source, target, symbol, weight = map(list, zip(*arcs))
+    final = [0.0, 0.0, 0.0, 10.0 ** rng.uniform(-300, 300), 1.0]
+    exact = [*map(Fraction, weight)], [*map(Fraction, final)]
+    table = strings((source, target, symbol, *exact), 4)
+    total = sum(table.values())
+    expected = defaultdict(Fraction)
+    for string, w in table.items():
+        for pair in zip(("<s>", *string), (*string, "</s>")):
+            expected[pair] += w / total
+    automaton = WeightedAutomaton(source, target, symbol, weight, final)
+    windows = automaton.expected_windows(1)
+    names = windows.vocabulary
+    found = {(names[x[0]], names[y]): c for x, y, c in zip(*windows[:3])}
+    for pair in expected.keys() | found.keys():
+        wanted = float(expected[pair])
+        assert found.get(pair, 0.0) == pytest.approx(wanted, rel=1e-9, abs=1e-300)
+
+
+@pytest.mark.parametrize("cost", [74, 80, -80])
+def test_long_strings_of_small_or_large_weight(cost):
+    lines = [f"{i} {i + 1} w{i} {cost}\n" for i in range(10)]
+    automaton = WeightedAutomaton.from_att(io.BytesIO("".join([*lines, "10"]).encode()))
+    assert automaton.expected_windows(1).sample_weight == pytest.approx(np.ones(11))
+
+
+@pytest.mark.parametrize("final", [[0, 1e-310], [1e308, 1e308], [1e-310, 0]])
+def test_final_weights_of_any_size(final):
+    automaton = WeightedAutomaton([0, 0], [0, 1], "aa", [0.5, 0.5], final)
+    same = WeightedAutomaton([0, 0], [0, 1], "aa", [0.5, 0.5], np.sign(final))
+    found, wanted = (a.expected_windows(2).sample_weight for a in (automaton, same))
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_many_strings_of_equal_weight():
+    """2 ** 2000 strings, which weigh 1 in sum."""
+    source = np.repeat(np.arange(2000), 2)
+    final = np.append(np.zeros(2000), 1.0)
+    automaton = WeightedAutomaton(source, source + 1, "ab" * 2000, [0.5] * 4000, final)
+    assert automaton.total_weight == pytest.approx(1)
+    weight = automaton.expected_windows(1).sample_weight
+    np.testing.assert_allclose(np.sort(weight), [0.5] * 4 + [1999 / 4] * 4)
+
+
+def test_states_on_no_string_do_not_matter():
+    automaton = WeightedAutomaton(
+        [0, 1, 2, 0], [0, 1, 0, 1], "aabb", [0.5, 1, 9, 3], [1, 0, 1]
+    )
+    assert automaton.total_weight == pytest.approx(2)
 
 
 def test_a_grown_model_meets_a_markov_chain():
@@ -116,6 +178,13 @@ def test_rare_contexts_are_left_out():
     assert some.sample_weight.sum() < whole.sample_weight.sum()
 
 
+def test_depths_beyond_the_last_context_take_no_time():
+    automaton = WeightedAutomaton([0, 0], [0, 1], "ab", [0.75, 0.25], [0, 1])
+    some = automaton.expected_windows(50, min_count=1e-3)
+    same = automaton.expected_windows(50_000, min_count=1e-3)
+    assert some.sample_weight.tolist() == same.sample_weight.tolist()
+
+
 ATT = "0 1 a a 0.5\n1 1 b b\n1 2 a 1.5\n0 0.25\n\n2\n"
 
 
@@ -146,6 +215,7 @@ def test_files(tmp_path, suffix):
         ("0 1 a x\n1\n", "line 1: the weight 'x' is not a number"),
         ("0 1 a\n1 nan\n", "line 2: the weight 'nan' is not a number"),
         ("0 1 a -800\n1\n", "line 1: the weight -800 is not allowed"),
+        ("0 1 a 800\n1\n", "line 1: the weight 800 is not allowed: .* too large or sm"),
         ("0 1 a 1 2 3\n", "line 1: not an arc"),
         ("0 1 a\n1 0 <epsilon> 0.5\n1\n", "line 2: an arc that reads nothing"),
     ],
@@ -163,6 +233,9 @@ def test_cycles_of_weight_one_are_refused(weight):
         WeightedAutomaton([0], [0], "a", [weight], [1.0])
     with pytest.raises(ValueError, match="cycles of weight 1 or more"):
         WeightedAutomaton([0, 1, 1], [1, 0, 2], "abc", [2.0, weight / 2, 1], [0, 0, 1])
+    large = [2.0**600, weight / 2.0**600, 1]
+    with pytest.raises(ValueError, match="cycles of weight 1 or more"):
+        WeightedAutomaton([0, 1, 1], [1, 0, 2], "abc", large, [0, 0, 1])
 
 
 @pytest.mark.parametrize(
@@ -202,7 +275,11 @@ def test_symbols_that_are_not_hashable():
         ({"max_depth": 1.5}, "max_depth must be an integer"),
         ({"max_depth": 1, "min_count": -1}, "min_count"),
         ({"max_depth": 1, "min_count": np.nan}, "min_count"),
+        ({"max_depth": 1, "min_count": None}, "min_count must be a finite number"),
         ({"max_depth": 1, "start": "a"}, "must differ"),
+        ({"max_depth": 1, "start": ["x"]}, "start must be hashable"),
+        ({"max_depth": 1, "end": np.array([1, 2])}, "end must be hashable"),
+        ({"max_depth": 2**40}, "max_depth: the windows have more than 80000000"),
     ],
 )
 def test_bad_parameters(params, match):

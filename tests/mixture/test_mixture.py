@@ -12,6 +12,7 @@ from _oracles import check_draws, second_order_text
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import CategoricalNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -496,13 +497,21 @@ def test_held_out_samples_are_checked(data):
     for unused in (fixed, FactoredLM(GROUPS, parts()[0][1])):
         with pytest.raises(ValueError, match="learns no weights"):
             unused.fit(X, y, X_val=X, y_val=y)
-    with pytest.raises(ValueError, match="y_val holds none of the classes"):
+    with pytest.raises(
+        ValueError, match=r"y_val\[0\] = 100 is not among the 9 classes"
+    ):
         model.fit(X, y, X_val=X[:5], y_val=y[:5] + 100)
+    with pytest.raises(ValueError, match=r"y_val\[1\] = 99 is not among the 9 classes"):
+        model.fit(X, y, X_val=X[:3], y_val=[y[0], 99, y[2]])
+    with pytest.raises(ValueError, match="X_val is empty"):
+        model.fit(X, y, X_val=X[:0], y_val=y[:0])
     with pytest.raises(ValueError, match="none be left to learn from"):
         model.fit(X[:1], y[:1])
     other = AdditiveLM(padding=-1).fit(X, y + 50)
     with pytest.raises(ValueError, match="knows the class"):
         MixtureLM([("a", FrozenEstimator(other)), *parts()]).fit(X, y)
+    with pytest.raises(NotFittedError, match="AdditiveLM in a FrozenEstimator is not"):
+        MixtureLM([("a", FrozenEstimator(AdditiveLM())), *parts()]).fit(X, y)
 
 
 @pytest.mark.parametrize("weights", WEIGHTS[:-1])
