@@ -1265,3 +1265,18 @@ def test_a_bound_of_states_may_be_any_integer():
         model = HighOrderHMM(2, emission="categorical", max_states=one).fit(X, y)
         with pytest.raises(LatticeTooLargeError, match="^max_states=1 is too small"):
             model.predict_proba(X)
+
+
+def test_words_that_lower_lengthens_are_found():
+    channel = KeypadChannel()
+    assert channel.encode("İstanbul") == "*7826285"
+    ids, log_factor = channel.bind(["Istanbul", "İstanbul"]).candidates("*7826285")
+    assert ids[log_factor.argmax()] == 1
+
+
+def test_keypad_of_what_is_not_valid():
+    for word in (3, None):
+        with pytest.raises(TypeError, match=f"word must be a string, got {word}"):
+            KeypadChannel().encode(word)
+    with pytest.raises(ValueError, match="'k' parameter of KeypadChannel"):
+        KeypadChannel(k=-1).corrupt("cat")
