@@ -12,7 +12,16 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.sparse.linalg import MatrixRankWarning, spsolve
 
-from .._checks import INT32_MAX, as_floats, as_ids, check_count, check_ids, check_length
+from .._checks import (
+    INT32_MAX,
+    CheckedState,
+    as_floats,
+    as_ids,
+    check_count,
+    check_ids,
+    check_length,
+    check_sparse,
+)
 from .._files import open_read
 from ..exchange import att_lines
 from ..symbols import object_array
@@ -37,7 +46,7 @@ class ExpectedWindows(NamedTuple):
     """The symbols, the end mark and the start mark, by id."""
 
 
-class WeightedAutomaton:
+class WeightedAutomaton(CheckedState):
     r"""Weighted finite-state acceptor: a distribution over strings.
 
     .. math::
@@ -199,6 +208,10 @@ class WeightedAutomaton:
         start[initial] = 1.0
         system = sp.eye_array(n, format="csc") - move.T.tocsc()
         self._visits = np.maximum(spsolve(system, start), 0.0)
+
+    def _check_arrays(self) -> None:
+        check_sparse(self._next, "_next")
+        check_sparse(self._emit, "_emit")
 
     def __repr__(self):
         return (
