@@ -1,7 +1,7 @@
 """The types in skops files of our estimators; a test compares them with real files."""
 
 from importlib import import_module
-from inspect import isabstract, isclass
+from inspect import isabstract, isclass, isfunction
 
 from ._compat import BaseEstimator
 from ._penalties import Penalty
@@ -15,19 +15,18 @@ _PACKAGES = (
     "backoff context_tree factor_graph hierarchical hmm language_model "
     "linear loglinear metrics mixture smoothing taxonomy text word_classes"
 )
+# Those of functions that are values of parameters, such as `graph` and `scoring`.
+_PACKAGES_OF_FUNCTIONS = "metrics smoothing"
 
 
-def _public_estimators():
-    for package in _PACKAGES.split():
+def _public(packages):
+    for package in packages.split():
         module = import_module(f".{package}", __package__)
-        for name in module.__all__:
-            kind = getattr(module, name)
-            if (
-                isclass(kind)
-                and issubclass(kind, BaseEstimator)
-                and not isabstract(kind)
-            ):
-                yield kind
+        yield from (getattr(module, name) for name in module.__all__)
+
+
+def _is_estimator(kind):
+    return isclass(kind) and issubclass(kind, BaseEstimator) and not isabstract(kind)
 
 
 def _concrete(kind):
@@ -45,8 +44,9 @@ def _concrete(kind):
 # The parts of the two composed models are defined where these are; bases are never
 # fitted.
 _KINDS = {
-    *_public_estimators(), BackoffModel, *_concrete(BackoffModel), *_concrete(Gate),
-    *_concrete(SubModel),
+    *filter(_is_estimator, _public(_PACKAGES)), BackoffModel, *_concrete(BackoffModel),
+    *_concrete(Gate), *_concrete(SubModel),
+    *filter(isfunction, _public(_PACKAGES_OF_FUNCTIONS)),
 } - {TaxonomyBuilder, Penalty}  # fmt: skip
 
 TRUSTED_TYPES = tuple(
@@ -54,6 +54,7 @@ TRUSTED_TYPES = tuple(
         [
             *(f"{kind.__module__}.{kind.__qualname__}" for kind in _KINDS),
             "numpy.dtype",
+            "sklearn.metrics._scorer._Scorer",
             "scipy.sparse._csr.csr_array",
             "scipy.sparse._csr.csr_matrix",
             "sklstruct.backoff._batches.Batches",
@@ -75,6 +76,7 @@ TRUSTED_TYPES = tuple(
             "sklstruct.hmm._channels._BoundKeypad",
             "sklstruct.hmm._suffix_emission.spelling",
             "sklstruct.language_model._cache_state.CacheSettings",
+            "sklstruct.language_model._weighted_automaton.WeightedAutomaton",
             "sklstruct.linear._labels.LabelColumns",
             "sklstruct.linear._targets.Targets",
             "sklstruct.linear._weights.NodeWeights",
@@ -96,4 +98,4 @@ TRUSTED_TYPES = tuple(
 
 For ``skops.io.load(path, trusted=TRUSTED_TYPES)`` and for MLflow. None of them runs
 code of the file when it is loaded, and types whose arrays are indices in kernels check
-them. Two types are of NumPy and SciPy: our estimators contain objects of them."""
+them. Types of NumPy, SciPy and scikit-learn are those of objects in our estimators."""

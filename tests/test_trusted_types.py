@@ -1,6 +1,7 @@
 """TRUSTED_TYPES are what skops asks about in files of our estimators, no more."""
 
 import inspect
+import pickle
 import re
 import textwrap
 from importlib import import_module
@@ -11,17 +12,22 @@ import pytest
 from _families import public_estimators
 from _fitted import fitted, make
 from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import make_scorer
 
 import sklstruct
-from sklstruct import KneserNeyLM, LanguageModel
+from sklstruct import KneserNeyLM, LanguageModel, _trusted
 from sklstruct.distributed import DaskLanguageModel
 from sklstruct.factor_graph import ConditionalRandomField, SampleRankClassifier
 from sklstruct.hmm import HighOrderHMM
-from sklstruct.language_model import CacheLM
+from sklstruct.language_model import CacheLM, WeightedAutomaton
 from sklstruct.language_model._names import QUALITIES
+from sklstruct.linear import (
+    StructuredLogisticRegression,
+    StructuredLogisticRegressionCV,
+)
 from sklstruct.mixture import MixtureLM
 from sklstruct.mixture._gates import GATES
-from sklstruct.smoothing import WittenBellLM
+from sklstruct.smoothing import GraphSpreadUnigram, WittenBellLM, group_graph
 
 sio = pytest.importorskip("skops.io")
 
@@ -51,6 +57,21 @@ def composed():
     yield "tuples of states", HighOrderHMM().fit(plain, tags)
     sentences = [[(w, len(w)) for w in sentence] for sentence in plain]
     yield "tuples of words", LanguageModel(WittenBellLM()).fit(sentences)
+    X = np.zeros((4, 0), dtype=int)
+    yield "graph", GraphSpreadUnigram(graph=group_graph).fit(X, ["a", "b", "a", "c"])
+    for name, function in public_functions("metrics"):
+        scorer, model = make_scorer(function), StructuredLogisticRegression()
+        yield name, StructuredLogisticRegressionCV(model, scoring=scorer)
+    arcs = [0, 0, 1], [1, 0, 1], ["a", "b", "b"], [0.5, 0.25, 0.25], [0.25, 0.75]
+    yield "automaton", WeightedAutomaton(*arcs)
+
+
+def public_functions(*packages):
+    for package in packages or _trusted._PACKAGES.split():
+        module = import_module(f"sklstruct.{package}")
+        for name in module.__all__:
+            if inspect.isfunction(getattr(module, name)):
+                yield name, getattr(module, name)
 
 
 def answers(model):
@@ -61,6 +82,10 @@ def answers(model):
         return model.score_samples(TEXT[:9])
     if isinstance(model, MixtureLM):
         return model.predict_proba(np.ones((2, model.n_features_in_), dtype=int))
+    if isinstance(model, GraphSpreadUnigram):
+        return model.predict_proba(np.zeros((1, 0), dtype=int))
+    if isinstance(model, WeightedAutomaton):
+        return model.expected_windows(3).sample_weight
     if isinstance(model, ConditionalRandomField | SampleRankClassifier):
         return model.coef_
     return None  # `repr` says what there is to compare
@@ -86,6 +111,45 @@ def test_trusted_types_of_every_public_estimator(tmp_path):
     missing.discard(DaskLanguageModel)  # its fitted model is a LanguageModel
     missing = sorted(kind.__name__ for kind in missing if not kind.__subclasses__())
     assert not missing, f"add to fitted() in tests/_fitted.py: {', '.join(missing)}"
+
+
+# Public functions that are called, and are not values of parameters.
+CALLED = {
+    "as_paths",
+    "as_taxonomy",
+    "chain_graph",
+    "choose_shape",
+    "class_taxonomy",
+    "compare",
+    "grid_graph",
+    "interpolate",
+    "lam_max",
+    "lam_path",
+    "mix",
+    "named_estimator",
+    "ngram_parents",
+    "prune",
+    "restrict",
+    "write_max_arpa",
+}
+
+
+def test_trusted_types_have_every_function_that_is_a_value():
+    missing = {
+        name
+        for name, function in public_functions()
+        if f"{function.__module__}.{name}" not in sklstruct.TRUSTED_TYPES
+    }
+    assert missing == CALLED, (
+        "add to sklstruct/_trusted.py the functions that are values of parameters"
+    )
+
+
+def test_altered_automaton():
+    automaton = WeightedAutomaton([0], [1], ["a"], [0.5], [0.25, 0.75])
+    automaton._next.indices[0] = 10**8
+    with pytest.raises(ValueError, match="_next is a malformed CSR matrix"):
+        pickle.loads(pickle.dumps(automaton))
 
 
 def test_trusted_types_are_sorted_classes_and_functions():

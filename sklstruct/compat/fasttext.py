@@ -72,6 +72,8 @@ def tokenize(text: str) -> list[str]:
 class _FastText(WordVectors):
     """A model of a file. `load_model` and `train_supervised` return such objects."""
 
+    label = "__label__"  # a file does not hold the prefix of `train_supervised`
+
     def __init__(self, model_path, args=None):
         self._file = FastTextFile(model_path)
 
@@ -192,7 +194,7 @@ class _FastText(WordVectors):
         for word in [*words_of(text), EOS]:
             if self.get_label_id(word) >= 0:
                 labels.append(word)
-            elif not word.startswith(_PREFIX) or word in self:
+            elif not word.startswith(self.label) or word in self:
                 words.append(word)
             if word == EOS:
                 break
@@ -313,8 +315,8 @@ class _Trained(_FastText):
     def _counts(self, path, k, threshold):
         names = self._names("strict")
         k, threshold = _limits(k, threshold, len(names))
-        texts, given = read_labelled(path, self._settings["label"])
         number = {name: i for i, name in enumerate(names)}
+        texts, given = read_labelled(path, self.label, number)
         labels = [{number[x] for x in some if x in number} for some in given]
         texts = [text for text, some in zip(texts, labels) if some]
         labels = [some for some in labels if some]
@@ -341,7 +343,6 @@ class _Trained(_FastText):
         return type(self), (self._classifier, self._settings)
 
 
-_PREFIX = "__label__"
 _NONE = np.empty((0, 0))
 
 
@@ -392,7 +393,7 @@ def load_model(path: str | os.PathLike) -> _FastText:
     if is_fasttext(path):
         return _FastText(path)
     try:
-        return _Trained(TextClassifier.load(path), {"label": _PREFIX})
+        return _Trained(TextClassifier.load(path), {"label": _FastText.label})
     except ValueError as exc:
         raise ValueError(f"{exc}; not a model of fastText either") from exc
 
@@ -435,7 +436,7 @@ def train_supervised(
     thread: int | None = None,
     lrUpdateRate: int | None = None,
     t: float | None = None,
-    label: str = _PREFIX,
+    label: str = _FastText.label,
     verbose: int | None = None,
     pretrainedVectors: str = "",
     seed: int = 0,
@@ -478,7 +479,8 @@ def train_supervised(
         `n_jobs`.
 
     label : str, default="__label__"
-        How labels begin.
+        How labels begin. Files do not hold it: words that are labels of a loaded model
+        are labels in `test`, and other words are if they begin with "__label__".
 
     verbose : int, default=None
         Accepted; nothing is printed.
@@ -520,9 +522,15 @@ def train_supervised(
             raise ValueError(f"{name}={given[name]!r} is not possible; {remedy}")
     if loss not in _LOSSES:
         raise ValueError(f"loss must be one of {', '.join(_LOSSES)}, got {loss!r}")
-    for name in ("minn", "maxn"):
+    for name in ("minn", "maxn", "minCountLabel"):
+        if not isinstance(given[name], Integral):
+            raise TypeError(f"{name} must be an integer, got {given[name]!r}")
         if given[name] < 0:
             raise ValueError(f"{name} must be at least 0, got {given[name]!r}")
+    if isinstance(label, bytes):
+        label = given["label"] = label.decode()
+    if not isinstance(label, str):
+        raise TypeError(f"label must be a string, got {label!r}")
     if autotuneMetric != "f1":
         raise ValueError(f'autotuneMetric must be "f1", got {autotuneMetric!r}')
     unused = [name for name in _NO_MEANING if given[name] is not None]

@@ -92,7 +92,9 @@ class KeypadChannel(_Channel):
 
     def encode(self, word: str) -> str:
         """The keys of a word, typed without a slip."""
-        return "".join(_LETTERS.get(letter, "*") for letter in word.lower())
+        if not isinstance(word, str):
+            raise TypeError(f"word must be a string, got {word!r:.60}")
+        return "".join(_LETTERS.get(letter.lower(), "*") for letter in word)
 
     def corrupt(self, word: str, random_state: Any = None) -> str:
         """The keys of a word, each drawn from the channel.
@@ -117,6 +119,7 @@ class KeypadChannel(_Channel):
 
     def _log_slip(self):
         """(12, 12) log factor of an observed key (column) for a meant one (row)."""
+        self._validate_params()
         row, column = np.divmod(np.arange(12), 3)
         distance = np.hypot(row[:, None] - row, column[:, None] - column)
         return -np.log1p(self.k * distance)
@@ -135,7 +138,7 @@ class _BoundKeypad:
         self.by_length = {}
         for length, ids in by_length.items():
             keys = np.array(
-                [[code[key] for key in channel.encode(words[i])[:length]] for i in ids],
+                [[code[key] for key in channel.encode(words[i])] for i in ids],
                 dtype=np.int8,
             ).reshape(len(ids), length)
             # One contiguous array a place in the word.

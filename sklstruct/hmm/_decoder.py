@@ -283,12 +283,20 @@ class NoisyChannelDecoder(SequenceInference):
     def _read(self, X):
         unknown = self.transition_model_.labels.unknown_id
         found, read = {}, []
-        for sequence in X:
+        for i, sequence in enumerate(X):
             positions, approximate = [], False
-            for o in sequence:
-                key = None if is_unknown(o) else o
-                if key not in found:
-                    found[key] = self._candidates(key, unknown)
+            for j, o in enumerate(sequence):
+                o = None if is_unknown(o) else o
+                # 1 and 1.0 are equal, and a channel may spell them.
+                key = o, repr(o)
+                try:
+                    known = key in found
+                except TypeError as exc:
+                    raise TypeError(
+                        f"X[{i}][{j}] must be hashable, such as a string, got {o!r:.60}"
+                    ) from exc
+                if not known:
+                    found[key] = self._candidates(o, unknown)
                 ids, factor, dropped = found[key]
                 positions.append((ids, factor))
                 approximate |= dropped

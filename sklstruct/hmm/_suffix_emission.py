@@ -62,7 +62,8 @@ class SuffixEmission(Emission):
 
     Notes
     -----
-    Observations that are not strings are spelt by ``str``.
+    Observations that are not strings are spelt by ``str``, and those that are spelt the
+    same are the same word: 1 and "1" are, 1 and 1.0 are not.
 
     References
     ----------
@@ -96,7 +97,7 @@ class SuffixEmission(Emission):
         self.guess = guess
 
     def _fit(self, observations, label, weight, n_labels):
-        code, table = count_symbols(observations, label, weight, n_labels)
+        code, table = count_symbols(_spelt(observations), label, weight, n_labels)
         # Expected counts are positive for every label; nearly all labels of a word have
         # one close to 0, and are ruled out.
         share = table / table.sum(axis=1, keepdims=True)
@@ -108,7 +109,7 @@ class SuffixEmission(Emission):
         count = table.sum(axis=1)
         rare = np.flatnonzero(count <= self.max_count)
         words = list(code)
-        spelt = [str(words[i]) for i in rare]
+        spelt = [words[i] for i in rare]
         guess = self._fit_guess(spelt, table[rare])
         guess[(guess < self.min_proba) & (table[rare] == 0)] = 0.0
         table[rare] += guess
@@ -160,6 +161,7 @@ class SuffixEmission(Emission):
     def candidates(self, X: Sequence) -> list:
         """(label ids, log-factors) of every observation; None if it is missing."""
         ptr, ids, factor = self._words.indptr, self._words.indices, self._words.data
+        X = [_spelt(sequence) for sequence in X]
         rows, new = distinct(itertools.chain.from_iterable(X)), []
         for o in rows:
             at = self._known.get(o)
@@ -168,9 +170,17 @@ class SuffixEmission(Emission):
                 rows[o] = ids[row], factor[row]
             elif not is_unknown(o):
                 new.append(o)
-        for o, proba in zip(new, self._guessed([str(o) for o in new])):
+        for o, proba in zip(new, self._guessed(new)):
             rows[o] = self._row(proba)
         return [[rows[o] for o in sequence] for sequence in X]
+
+
+def _spelt(observations):
+    """The observations as words: 1 and 1.0 are equal, and two words."""
+    if all(isinstance(o, str) for o in observations):
+        return observations
+    distinct(observations)  # TypeError if one cannot be a symbol
+    return [o if is_unknown(o) else str(o) for o in observations]
 
 
 def spelling(word: str) -> list[str]:

@@ -14,7 +14,16 @@ from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.linalg import splu
 
-from .._checks import INT32_MAX, as_floats, as_ids, check_count, check_ids, check_length
+from .._checks import (
+    INT32_MAX,
+    CheckedState,
+    as_floats,
+    as_ids,
+    check_count,
+    check_ids,
+    check_length,
+    check_sparse,
+)
 from .._files import open_read
 from ..exchange import att_lines
 from ..symbols import object_array
@@ -84,7 +93,7 @@ def _exponents(source, target, log_weight, after):
     return np.rint(k).astype(np.int64)
 
 
-class WeightedAutomaton:
+class WeightedAutomaton(CheckedState):
     r"""Weighted finite-state acceptor: a distribution over strings.
 
     .. math::
@@ -263,6 +272,10 @@ class WeightedAutomaton:
         start = np.zeros(n)
         start[first] = 1.0 / beta[first]
         self._visits = np.maximum(factors.solve(start, "T") * beta, 0.0)
+
+    def _check_arrays(self) -> None:
+        check_sparse(self._next, "_next")
+        check_sparse(self._emit, "_emit")
 
     def __repr__(self):
         return (

@@ -22,6 +22,7 @@ import codecs
 import mmap
 import os
 import struct
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -286,27 +287,30 @@ def is_fasttext(path: str | bytes | os.PathLike) -> bool:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
-def read_labelled(path: Any, prefix: str = "__label__") -> tuple[list[str], list]:
+def read_labelled(
+    path: Any, prefix: str = "__label__", known: Iterable[str] = ()
+) -> tuple[list[str], list]:
     """(texts, the labels of each) of a file in fastText's form.
 
-    A line is a text; its words that begin with the prefix are its labels. Lines without
-    a label are left out. Words end at white space of ASCII and at zero bytes. A byte
-    order mark at the beginning is skipped. The file is UTF-8, plain or compressed.
+    A line is a text; its words that begin with the prefix or are known labels are its
+    labels. Lines without a label are left out. Words end at white space of ASCII and at
+    zero bytes. A byte order mark at the beginning is skipped. The file is UTF-8, plain
+    or compressed.
     ValueError if a line is not UTF-8, no line has a label, or `prefix` is empty.
     """
     if not prefix:
         raise ValueError("prefix of labels is empty: every word would be a label")
-    mark = prefix.encode()
+    mark, names = prefix.encode(), {name.encode() for name in known}
     texts, labels = [], []
     with open_read(path, name="path") as (file, label):
         for number, line in enumerate(file, 1):
             if number == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)
             words = line.replace(b"\0", b" ").split()
-            marked = [word for word in words if word.startswith(mark)]
+            marked = [x for x in words if x.startswith(mark) or x in names]
             if not marked:
                 continue
-            text = b" ".join(word for word in words if not word.startswith(mark))
+            text = b" ".join(x for x in words if x not in marked)
             try:
                 texts.append(text.decode())
                 labels.append([word.decode() for word in marked])

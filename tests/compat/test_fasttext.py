@@ -698,3 +698,27 @@ def test_trained_models_have_no_vectors(tickets):
         model.get_labels(include_freq=True)
     with pytest.raises(ValueError, match="read and not trained; train them with"):
         fasttext.train_unsupervised(str(tickets), dim=10)
+
+
+@pytest.mark.parametrize("label", ["#", b"#"])
+def test_prefix_of_labels(tmp_path, label):
+    """As in fastText, a file holds the labels and not their prefix."""
+    path = tmp_path / "text"
+    path.write_text("#q good nice\n#r bad ugly\n" * 20)
+    model = fasttext.train_supervised(str(path), label=label)
+    model.save_model(str(tmp_path / "model"))
+    again = fasttext.load_model(str(tmp_path / "model"))
+    line = "a #q #x __label__x"
+    assert model.get_line(line) == (["a", "__label__x", "</s>"], ["#q"])
+    assert again.get_line(line) == (["a", "#x", "</s>"], ["#q"])
+    assert model.test(str(path)) == again.test(str(path)) == (40, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"minCountLabel": "x"}, {"minCountLabel": np.nan}, {"minn": 1.5}, {"label": 3}],
+)
+def test_options_that_are_not_valid(tmp_path, options):
+    (name,) = options
+    with pytest.raises(TypeError, match=f"{name} must be"):
+        fasttext.train_supervised(str(tmp_path / "text"), **options)

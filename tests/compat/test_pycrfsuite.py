@@ -269,6 +269,10 @@ def test_bad_questions(tagger):
     for pos in (-1, 1):
         with pytest.raises(ValueError, match=f"pos must be from 0 to 0, got {pos}"):
             tagger.marginal("O", pos)
+    for pos in ("0", None, 0.5, np.nan):
+        with pytest.raises(TypeError, match=f"pos must be an integer, got {pos!r}"):
+            tagger.marginal("O", pos)
+    assert tagger.marginal("O", 0.0) == tagger.marginal("O", False)
 
 
 def test_a_closed_tagger():
@@ -418,6 +422,16 @@ def test_bad_training_data(tmp_path):
     trainer.set("c1", -1)
     with pytest.raises(ValueError, match="'c1' parameter"):
         trainer.train(tmp_path / "m")
+    trainer.set("c1", 0)
+    for value in (np.nan, np.inf):
+        trainer.set("feature.minfreq", value)
+        with pytest.raises(ValueError, match="'feature.minfreq' parameter must be a f"):
+            trainer.train(tmp_path / "m")
+    for group in ("1", None):
+        with pytest.raises(TypeError, match="holdout must be an integer"):
+            trainer.train(tmp_path / "m", holdout=group)
+        with pytest.raises(TypeError, match="group must be an integer"):
+            trainer.append([["a"]], ["x"], group=group)
     assert not list(tmp_path.iterdir())
 
 

@@ -1272,3 +1272,34 @@ def test_a_bound_of_states_may_be_any_integer():
         model = HighOrderHMM(2, emission="categorical", max_states=one).fit(X, y)
         with pytest.raises(LatticeTooLargeError, match="^max_states=1 is too small"):
             model.predict_proba(X)
+
+
+def test_words_that_lower_lengthens_are_found():
+    channel = KeypadChannel()
+    assert channel.encode("İstanbul") == "*7826285"
+    ids, log_factor = channel.bind(["Istanbul", "İstanbul"]).candidates("*7826285")
+    assert ids[log_factor.argmax()] == 1
+
+
+def test_keypad_of_what_is_not_valid():
+    for word in (3, None):
+        with pytest.raises(TypeError, match=f"word must be a string, got {word}"):
+            KeypadChannel().encode(word)
+    with pytest.raises(ValueError, match="'k' parameter of KeypadChannel"):
+        KeypadChannel(k=-1).corrupt("cat")
+
+
+def test_equal_observations_that_are_spelt_differently():
+    model = LanguageModel(WittenBellLM()).fit(["the cat"] * 5)
+    decoder = NoisyChannelDecoder(FrozenEstimator(model), KeypadChannel()).fit()
+    for X in ([[843.0]], [[843], [843.0]]):
+        with pytest.raises(ValueError, match="X holds '843.0'"):
+            decoder.predict(X)
+    with pytest.raises(TypeError, match=r"X\[1\]\[0\] must be hashable, such as a st"):
+        decoder.predict([["843"], [["a", "b"]]])
+    words = [["1", "a", "1.0", "b", "22", "c", "2.0", "d"]]
+    emission = SuffixEmission().fit(words, [np.array([0, 2, 1, 2, 0, 2, 1, 2])], 3)
+    together = emission.candidates([[3, 3.0, True, 1]])[0]
+    for o, row in zip((3, 3.0, True, 1), together):
+        np.testing.assert_array_equal(row, emission.candidates([[o]])[0][0])
+    assert together[0][1].tolist() != together[1][1].tolist()

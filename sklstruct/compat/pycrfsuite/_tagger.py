@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -319,6 +322,9 @@ class Tagger:
 
         Raises
         ------
+        TypeError
+            If the position is not an integer.
+
         ValueError
             If the position is not that of an item.
 
@@ -329,6 +335,7 @@ class Tagger:
         if not given.length:
             return 0.0
         code = self._number(y)
+        pos = as_number("pos", pos)
         if not 0 <= pos < given.length:
             raise ValueError(f"pos must be from 0 to {given.length - 1}, got {pos}")
         if given.marginals is None:
@@ -362,6 +369,13 @@ class Tagger:
             return
         with open_write(filename, name="filename") as file:
             file.write(text.encode("utf-8", "surrogateescape"))
+
+
+def as_number(name: str, value: Any) -> int:
+    """An integer, of any type of real numbers."""
+    if isinstance(value, Real) and value % 1 == 0:  # NaN if not finite
+        return math.floor(value).__int__()
+    raise TypeError(f"{name} must be an integer, got {value!r}")
 
 
 def _owner(_: int, t: int) -> str:

@@ -21,7 +21,7 @@ from ...factor_graph._crfsuite import ChainWeights, model_bytes
 from ...factor_graph._features_fast import FeatureReader
 from ...factor_graph._observations import as_items, read_items
 from ._logparser import LabelScore, TrainLogParser
-from ._tagger import ItemSequence
+from ._tagger import ItemSequence, as_number
 
 
 def _flag(text: str) -> bool:
@@ -243,7 +243,7 @@ class BaseTrainer:
             and labels differ.
 
         TypeError
-            If a label is not a string.
+            If a label is not a string, or the group is not an integer.
         """
         if isinstance(xseq, ItemSequence):
             items: list = xseq.summed()
@@ -267,7 +267,7 @@ class BaseTrainer:
                 f"yseq must have a label for each of the {len(items)} items, got "
                 f"{len(labels)}"
             )
-        self._data.append((items, labels, group))
+        self._data.append((items, labels, as_number("group", group)))
 
     def clear(self) -> None:
         """Forget the training data."""
@@ -301,6 +301,9 @@ class BaseTrainer:
         CRFSuiteError
             If the algorithm is not 'lbfgs'; the message says what to do.
 
+        TypeError
+            If `holdout` is not an integer.
+
         ValueError
             If the value of a parameter is not valid.
 
@@ -308,12 +311,19 @@ class BaseTrainer:
             If the file cannot be written.
         """
         self._before_train()
+        holdout = as_number("holdout", holdout)
         if self._algorithm != "lbfgs":
             raise CRFSuiteError(
                 f"algorithm={self._algorithm!r} is not trained here: "
                 f"{_REMEDIES[self._algorithm]}. Tagger opens files that "
                 "python-crfsuite trained with any algorithm"
             )
+        for name in ("feature.minfreq", "c1", "c2", "max_iterations"):
+            if not 0 <= self._values[name] < math.inf:
+                raise ValueError(
+                    f"the {name!r} parameter must be a finite number of at least 0, "
+                    f"got {self._values[name]}; set another value"
+                )
         if model:
             check_writable(model, name="model")
         self._tell(
