@@ -169,13 +169,19 @@ def as_ids(
     return np.ascontiguousarray(array, dtype=dtype)
 
 
-def as_floats(name: str, value: Any, ndim: int = 1) -> np.ndarray:
-    """`value` as a C-contiguous float64 array, or a ValueError that names it."""
+def as_floats(name: str, value: Any, ndim: int | None = 1) -> np.ndarray:
+    """`value` as a C-contiguous float64 array, or a ValueError that names it.
+
+    ndim: its number of dimensions; None: any.
+    """
     try:
+        # NumPy would drop the imaginary part, or the mask.
+        if np.iscomplexobj(value) or np.ma.is_masked(value):
+            raise TypeError("entries are complex or masked")
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as exc:
         raise ValueError(f"{name} must hold numbers: {exc}") from exc
-    if array.ndim != ndim:
+    if ndim not in (None, array.ndim):
         raise ValueError(
             f"{name} must be a {ndim}-dimensional array, got {array.ndim} dimension(s)"
         )

@@ -1,10 +1,18 @@
-"""Digests of arrays: equal if and only if the contents are (up to collisions)."""
+"""Digests of arrays and of settings: equal if and only if the contents are (up to
+collisions)."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from hashlib import blake2b
+from inspect import signature
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
+
+# Longest text of a list; of a longer list, the digest.
+_LONGEST = 60
 
 
 def digest(*arrays: np.ndarray | None, size: int = 8) -> str:
@@ -17,3 +25,30 @@ def digest(*arrays: np.ndarray | None, size: int = 8) -> str:
             found.update(f"{array.dtype.str}{array.shape}".encode())
             found.update(np.ascontiguousarray(array).data.cast("B"))
     return found.hexdigest()
+
+
+def settings_of(value: Any, without: Collection[str] = ()) -> str:
+    """A parameter as text, exact in any process and with any setting of a print.
+
+    An estimator is its class and the parameters that differ from their defaults. An
+    array is the list of its entries.
+
+    without: names of parameters of an estimator that are left out.
+    """
+    if isinstance(value, BaseEstimator):
+        default = {k: p.default for k, p in signature(type(value)).parameters.items()}
+        texts = {
+            name: settings_of(given)
+            for name, given in value.get_params(deep=False).items()
+            if name not in without
+        }
+        changed = [f"{k}={t}" for k, t in texts.items() if t != settings_of(default[k])]
+        return f"{type(value).__name__}({', '.join(changed)})"
+    if hasattr(value, "__array__"):
+        value = np.asarray(value).tolist()
+    if isinstance(value, dict):
+        return f"dict({settings_of(list(value.items()))})"
+    if not isinstance(value, list | tuple):
+        return repr(value)
+    text = f"[{', '.join(map(settings_of, value))}]"
+    return text if len(text) <= _LONGEST else digest(np.array(text))

@@ -11,6 +11,7 @@ from typing import Any
 from sklearn.utils import Bunch
 
 from .._files import open_read, open_write
+from ..symbols import is_missing
 
 _CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats") + (
     ("head", "deprel", "deps", "misc")
@@ -22,6 +23,8 @@ _EMPTY = re.compile(r"(0|[1-9][0-9]*)\.[1-9][0-9]*\Z")
 # str.split() would also split words at a no-break space.
 _BLANKS = re.compile("[ \t]+")
 _DOCUMENT = "-DOCSTART-"
+# A byte order mark, which a reader drops at the start of a file.
+_MARK = "\ufeff"
 # Keys of what is read that are not columns.
 _OTHERS = ("comments", "extra_rows", "sentence_ids", "separator")
 
@@ -127,8 +130,8 @@ def write_conll(
     bank : Bunch or dict
         Lists of sentences by name of column, such as the result of `read_conll` or
         ``{"form": X, "upos": tagger.predict(X)}``. Its ``comments``, ``extra_rows`` and
-        ``separator`` (a tab if absent) are those of `read_conll`. None is written as
-        "_".
+        ``separator`` (a tab if absent) are those of `read_conll`. A missing value
+        (None, NaN or pandas' NA) is written as "_".
 
     columns : None, "conllu" or sequence of str, default=None
         Names of the columns in their order. None: those of `bank`. A column that is
@@ -137,8 +140,8 @@ def write_conll(
     Raises
     ------
     ValueError
-        Columns of different lengths; a sentence without words; a value that is empty
-        or holds a separator or a line break.
+        Columns of different lengths; a sentence or a row without words; a value that
+        holds a separator or a line break; an empty value in a file with spaces.
 
     OSError
         A file that cannot be written. The old file is unchanged.
@@ -214,6 +217,8 @@ def write_conll(
             for position, row in reversed(extra[i]):
                 lines.insert(position, line(row, i))
             text = "\n".join([*comments[i], *lines, "", ""])
+            if i == 0 and text.startswith(_MARK):
+                text = _MARK + text
             try:
                 file.write(text.encode())
             except UnicodeEncodeError as exc:
@@ -242,7 +247,7 @@ def _sentences(name: str, rows: Any) -> list[list[str]]:
         raise ValueError(
             f"bank[{name!r}] must be a list of sentences, got {rows!r:.60}"
         )
-    return [["_" if one is None else str(one) for one in row] for row in rows]
+    return [["_" if is_missing(one) else str(one) for one in row] for row in rows]
 
 
 def _lines(file: Iterable[bytes], label: str) -> Iterator[tuple[str, str]]:

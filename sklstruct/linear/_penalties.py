@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import as_ids, check_length
+from .._checks import as_floats, as_ids, check_length
 from .._compat import BaseEstimator, Interval, StrOptions
 from .._penalties import L1, ElasticNet
 from ..prox import _overlapping_fast as overlapping
@@ -21,6 +21,8 @@ from ..prox import (
     prox_tree_l2,
     prox_tree_linf,
 )
+from ..symbols import is_missing
+from ..taxonomy._labels import as_labels
 from ._feature_bounds import GroupTerm, ProximalTerm
 
 if TYPE_CHECKING:
@@ -31,6 +33,9 @@ _OVERLAP_TOL = 1e-9
 
 # Rounds of the operator between two checks for Ctrl-C, and how many times.
 _OVERLAP_ROUNDS, _OVERLAP_CALLS = 100, 50
+
+# Largest strength of a subtree: the product with a step is finite.
+_MOST_WEIGHT = 1e100
 
 # Blanks of n-grams of words: CountVectorizer joins words by one.
 _BLANK = " "
@@ -147,16 +152,19 @@ class GroupLasso(BaseEstimator):
 
 def _labels(groups, d):
     """(group of each column from 0, number of groups)."""
-    labels = np.asarray(groups)
-    if labels.shape != (d,):
+    shape = np.shape(groups)
+    if shape != (d,):
         raise ValueError(
             f"groups must have a label for each of the {d} columns of X, or be lists "
-            f"of columns, got shape {labels.shape}"
+            f"of columns, got shape {shape}"
         )
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        column = int(np.flatnonzero(~np.isfinite(labels))[0])
-        raise ValueError(f"groups has no label for column {column}: {labels[column]}")
-    names, group = np.unique(labels, return_inverse=True)
+    for column, label in enumerate(groups):
+        if is_missing(label):
+            raise ValueError(f"groups has no label for column {column}: {label!r}")
+    try:
+        names, group = np.unique(as_labels(groups), return_inverse=True)
+    except ValueError as exc:
+        raise ValueError(f"groups: {exc}") from exc
     return group.astype(np.intp), names.size
 
 
@@ -261,7 +269,8 @@ class TreeNorm(BaseEstimator):
         Norm of a subtree: the largest absolute weight, or the Euclidean norm.
 
     depth_weight : float, default=1.0
-        Factor a of the strength for each level below a root, positive and finite.
+        Factor a of the strength for each level below a root, positive; its power of the
+        depth of the tree is at most 1e100.
 
     See Also
     --------
@@ -310,7 +319,7 @@ class TreeNorm(BaseEstimator):
         -------
         value : float
         """
-        W = np.asarray(W, dtype=np.float64)
+        W = as_floats("W", W, 2)
         return self._bound(W.shape).value(W)
 
     def prox(self, W: ArrayLike, kappa: float) -> NDArray:
@@ -328,7 +337,7 @@ class TreeNorm(BaseEstimator):
         -------
         U : ndarray of shape (n_rows, n_features)
         """
-        W = np.asarray(W, dtype=np.float64)
+        W = as_floats("W", W, 2)
         return self._bound(W.shape).prox(W, kappa)
 
     def bind(self, problem: FeatureProblem) -> ProximalTerm:
@@ -373,7 +382,14 @@ class _Trees:
             above = np.where(above < 0, -1, parents[above])
         first = parents.size * np.arange(n_rows)[:, None]
         self._parents = np.where(parents < 0, -1, parents + first).ravel()
-        self._weights = np.tile(depth_weight**depth, n_rows)
+        with np.errstate(over="ignore", under="ignore"):
+            weights = depth_weight**depth
+        if weights.max(initial=0.0) > _MOST_WEIGHT:
+            raise ValueError(
+                f"depth_weight={depth_weight:g} to the power of the depth, "
+                f"{depth.max()}, must be at most {_MOST_WEIGHT:g}; lower it"
+            )
+        self._weights = np.tile(weights, n_rows)
 
     def value(self, W):
         return self._norm(W.ravel(), self._parents, self._weights)

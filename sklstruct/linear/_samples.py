@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.extmath import row_norms
 
-from .._checks import INT32_MAX, check_squares
+from .._checks import INT32_MAX, as_floats, check_squares
 from .._compat import _check_sample_weight
 from .._warnings import warn
 
@@ -59,7 +59,7 @@ def single(X: Samples) -> Samples:
 def check_class_weight(class_weight: Mapping | str | None) -> None:
     """ValueError for weights of classes that are negative or not finite."""
     if isinstance(class_weight, Mapping):
-        values = np.array(list(class_weight.values()), dtype=np.float64)
+        values = as_floats("class_weight", list(class_weight.values()))
         if not (np.isfinite(values) & (values >= 0)).all():
             raise ValueError(
                 f"class_weight must be finite and not negative, got {class_weight!r}"
@@ -106,8 +106,8 @@ def costs(C: float, weight: NDArray) -> NDArray:
     if not ((cost > 1e-15) & (cost < 1e15)).all():
         raise ValueError(
             f"sample_weight times C={C:g} must be from 1e-15 to 1e15, got "
-            f"{(C * weight).min():.2g} to {(C * weight).max():.2g}; scale the weights "
-            "to a mean of 1"
+            f"{(C * weight).min():.2g} to {(C * weight).max():.2g}; choose C nearer "
+            "to 1, or scale the weights to a mean of 1"
         )
     return cost
 

@@ -23,7 +23,7 @@ from .._checkpoint import (
     split_part,
 )
 from .._checks import as_numbers
-from .._digest import digest
+from .._digest import digest, settings_of
 from .._parallel import ThreadMap
 from .._warnings import warn
 from ..backoff import BackoffModel, Fitted
@@ -158,7 +158,7 @@ class Fit:
             "pairs": digest(pairs.ptr, pairs.target),
             "counts": digest(problem.count),
             "solver": self.solver.identity(whole=False),
-            "penalty": repr(self.penalty),
+            "penalty": settings_of(self.penalty),
             "positive": problem.positive,
             "lam": float(model.lam),
             "alpha": problem.beta_by_depth,

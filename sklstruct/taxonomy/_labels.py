@@ -54,6 +54,13 @@ def as_labels(labels: Any) -> NDArray:
         array = np.asarray(items)
         if array.dtype.kind not in "biufUSmM" or array.ndim != 1:
             raise ValueError(f"labels must be strings or numbers, got {listed(items)}")
+        if array.dtype.kind == "f" and (
+            array.tolist() != (given := [*map(as_scalar, items)])
+            or {*map(type, given)} == {int}
+        ):
+            raise ValueError(
+                f"labels must fit into 64 bits, got {listed(items)}; use strings"
+            )
     if array.ndim != 1:
         raise ValueError(f"labels must be 1-D, got shape {array.shape}")
     if array.dtype.kind in "fmM" and np.isnan(array).any():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import as_ids, check_count
+from .._checks import as_floats, as_ids, check_count
 from ._io import read_nested, read_parents, read_paths, write_nested, write_text
 from ._labels import among, as_labels, is_absent, listed
 from ._node_answers import sums_below, write_paths
@@ -379,7 +379,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            If the number of columns is not that of the classes.
+            If values are not finite real numbers with a column for each class.
 
         Examples
         --------
@@ -387,12 +387,14 @@ class Taxonomy:
         >>> Taxonomy.from_nested([["a", "b"], ["c"]]).node_sums([[0.5, 0.25, 0.25]])
         array([[1.  , 0.75, 0.25]])
         """
-        values = np.asarray(values, dtype=np.float64)
+        values = as_floats("values", values, None)
         if values.ndim != 2 or values.shape[1] != self.n_classes:
             raise ValueError(
                 f"values must have shape (n_samples, {self.n_classes}), a column for "
                 f"each class, got {values.shape}"
             )
+        if not np.isfinite(values).all():
+            raise ValueError("values must be finite, and have NaN or infinity")
         return sums_below(self, values)
 
     def node_paths(self) -> NDArray:

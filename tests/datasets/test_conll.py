@@ -4,6 +4,7 @@ import gzip
 from io import BytesIO
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sklstruct.datasets import read_conll, write_conll
@@ -193,6 +194,20 @@ def test_what_cannot_be_written(tmp_path, bank, message):
 def test_words_that_would_be_comments_of_one_column(word):
     with pytest.raises(ValueError, match="row that would be read as a comment"):
         write_conll(BytesIO(), {"form": [[word]]})
+
+
+def test_values_that_are_missing_or_empty():
+    tags = [None, float("nan"), np.datetime64("NaT"), pd.NA, "nan"]
+    text = written({"form": [["a"] * 5], "tag": [tags]})
+    assert read_conll(text, ("form", "tag")).tag == [["_"] * 4 + ["nan"]]
+    bank = {"form": [["a"]], "tag": [[""]]}
+    assert read_conll(written(bank), ("form", "tag")).tag == [[""]]
+
+
+def test_a_word_may_begin_with_a_byte_order_mark():
+    text = written({"form": [["\ufeffa", "\ufeffb"], ["\ufeffc"]]})
+    form = read_conll(text, ("form",)).form
+    assert form == [["\ufeffa", "\ufeffb"], ["\ufeffc"]]
 
 
 def test_arguments_of_other_types():

@@ -790,6 +790,10 @@ def test_bad_input(monkeypatch):
         LinearClassifier(intercept_scaling=1e300).fit(X, y)
     with pytest.raises(ValueError, match="class_weight"):
         LinearClassifier(class_weight={0: -1.0}).fit(X, y)
+    with pytest.raises(ValueError, match="class_weight must hold numbers: .*'a'"):
+        LinearClassifier(class_weight={0: "a"}).fit(X, y)
+    with pytest.raises(ValueError, match="C=1e-300 .*; choose C nearer to 1, or scale"):
+        LinearClassifier(C=1e-300).fit(X, y)
     for bad in (np.nan, np.inf):
         worse = X.copy()
         worse.data[3] = bad

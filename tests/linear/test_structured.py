@@ -5,6 +5,7 @@ import itertools
 import pickle
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -1001,6 +1002,12 @@ def test_groups_of_a_series_are_in_its_order():
         ([[0, 1, 2, 3], [4, 5, 6, 8]], "names column 8"),
         ([[0, 1, 2, 3, 4, 5, 6, 7], []], r"groups\[1\] is empty"),
         ([0, 0, 1, 1, 2, 2, 3, np.nan], "no label for column 7"),
+        ([*"aabbaa", np.nan, "b"], "no label for column 6: nan"),
+        (pd.Series([*"aabbaa", np.nan, "b"]), "no label for column 6: nan"),
+        ([*"aabbaa", None, "b"], "no label for column 6: None"),
+        (np.array([2020] * 7 + ["NaT"], dtype="M8[Y]"), "no label for column 7"),
+        ([*"aabbaa", 1, "b"], "groups: labels must be all strings or all numbers"),
+        ([{1}, {2}] * 4, "groups: labels .* must be hashable"),
         ({"a": [0, 1, 2, 3], "b": [4, 5, 6, 7]}, "a label for each of the 8 columns"),
     ],
 )
@@ -1036,6 +1043,17 @@ def test_parents_that_are_no_forest(parents, words):
         StructuredLogisticRegression(TreeNorm(parents)).fit(X, y)
 
 
+def test_trees_that_do_not_fit():
+    chain = TreeNorm(range(-1, 7), depth_weight=1e40)
+    with pytest.raises(ValueError, match=r"depth_weight=1e\+40 to the power .*, 7,"):
+        StructuredLogisticRegression(chain).fit(*SAMPLES)
+    tree = TreeNorm([-1, 0])
+    for method in (tree.value, partial(tree.prox, kappa=1.0)):
+        for W in ([1.0, 2.0], [["a", "b"]]):
+            with pytest.raises(ValueError, match="^W must"):
+                method(W)
+
+
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -1049,6 +1067,8 @@ def test_parents_that_are_no_forest(parents, words):
         {"penalty": GroupLasso},
         {"max_iter": 0},
         {"class_weight": {0: -1.0}},
+        {"class_weight": {0: "a"}},
+        {"class_weight": {0: 1j}},
     ],
 )
 def test_parameters_out_of_range(parameters):

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from _loglinear import joint_loglinear, loglinear, loglinear_cv
+from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import FunctionTransformer
@@ -23,6 +24,8 @@ from sklstruct import _checkpoint
 from sklstruct._checkpoint import FileStore
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import (
+    L1,
+    L2,
     SOLVERS,
     Checkpoint,
     DiagonalSolver,
@@ -254,6 +257,42 @@ def test_through_a_language_model(tmp_path, monkeypatch):
 )
 def test_other_settings_are_refused(change, message, tmp_path):
     refuses(estimator, change, message, tmp_path / "fit.ckpt")
+
+
+@pytest.mark.parametrize(
+    ("penalty", "other"),
+    [
+        (L1([1.0] * 100), L1([1.0] * 30 + [2.0] * 70)),
+        (L1(np.ones(2000)), L1(np.r_[np.ones(900), 2.0, np.ones(1099)])),
+        (L2(np.r_[1.0, 1, 1, 0.5]), L2(np.r_[1.0, 1, 1, 0.5 + 1e-9])),
+    ],
+)
+def test_a_penalty_of_many_numbers_is_told_from_another(penalty, other, tmp_path):
+    refuses(
+        partial(estimator, penalty=penalty, depth_weight=penalty.depth_weight),
+        {"penalty": other},
+        r"another fit \(penalty: 'L.*' there, 'L.*' here\)",
+        tmp_path / "fit.ckpt",
+    )
+    for given in (penalty, other):
+        settings = {"penalty": given, "depth_weight": given.depth_weight}
+        model, plain = (
+            estimator(checkpoint=checkpoint, **settings).fit(*data())
+            for checkpoint in (tmp_path / "fits", None)
+        )
+        assert np.array_equal(model.coef_, plain.coef_)
+
+
+def test_the_same_settings_in_other_types_go_on(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "fit.ckpt", interval=0)
+    solver = DiagonalSolver(tol=1e-3)
+    for weight in ([1.0, 0.5, 0.25, 0.1], np.array([1.0, 0.5, 0.25, 0.1])):
+        for show_all in (False, True):
+            with config_context(print_changed_only=not show_all):
+                estimator(
+                    penalty=L2(weight), depth_weight=weight, solver=solver,
+                    checkpoint=checkpoint,
+                ).fit(*data())  # fmt: skip
 
 
 def test_other_data_is_refused(tmp_path):

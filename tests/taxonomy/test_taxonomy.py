@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from _oracles import random_blocks
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
@@ -127,6 +128,31 @@ def test_cut(seed):
     for bad in (-1, 1.5, "1", np.nan, np.inf):
         with pytest.raises(ValueError, match="depth must be an integer of at least 0"):
             tree.limit(max_depth=bad)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [["a", "b", "c"]], [[1.0, np.nan, 0.0]], [1.0, 2.0, 3.0], np.ones((1, 2)),
+        np.full((1, 3), 1j), sp.csr_array(np.ones((1, 3))),
+        np.ma.array(np.ones((1, 3)), mask=[[True, False, False]]),
+    ],
+)  # fmt: skip
+def test_values_that_are_no_numbers_of_classes(values):
+    tree = Taxonomy.from_nested([["a", "b"], ["c"]])
+    with pytest.raises(ValueError, match="^values must"):
+        tree.node_sums(values)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [(2**63, -1), (np.uint64(2**63 + 1), np.int64(1)), (2**53 + 1, 0.5)],
+)
+def test_integers_do_not_become_floats(labels):
+    with pytest.raises(ValueError, match="labels must fit into 64 bits"):
+        Taxonomy.from_nested([[label] for label in labels])
+    assert Taxonomy.from_nested([[1], [0.5]]).classes.tolist() == [0.5, 1.0]
+    assert Taxonomy.from_nested([[2**63 + 1], [2**63]]).classes[1] == 2**63 + 1
 
 
 def test_nodes_are_not_counted_from_the_end():

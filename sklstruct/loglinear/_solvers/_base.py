@@ -12,6 +12,7 @@ import numpy as np
 
 from ..._checkpoint import NO_STORE, StateStore
 from ..._compat import BaseEstimator, Interval
+from ..._digest import settings_of
 from ..._docs import shared_docs
 
 if TYPE_CHECKING:
@@ -205,9 +206,8 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         whole : bool, default=True
             With `tol`, `max_iter` and `gap_tol`, which decide on the end alone.
         """
-        params = self.get_params(deep=False)
-        left_out = {"verbose"} if whole else {"verbose", "tol", "max_iter", "gap_tol"}
-        return repr(type(self)(**{k: params[k] for k in params if k not in left_out}))
+        end = () if whole else ("tol", "max_iter", "gap_tol")
+        return settings_of(self, without=("verbose", *end))
 
     def chosen(self, penalty: Penalty, positive: bool, prior: bool = False) -> Solver:
         """The solver for such a model: this one, or the one that it chooses.
