@@ -175,8 +175,10 @@ def as_floats(name: str, value: Any, ndim: int | None = 1) -> np.ndarray:
     ndim: its number of dimensions; None: any.
     """
     try:
-        # NumPy would drop the imaginary part, or the mask.
-        if np.iscomplexobj(value) or np.ma.is_masked(value):
+        # NumPy would drop the imaginary part, or the mask, of an array.
+        if hasattr(value, "dtype") and (
+            np.iscomplexobj(value) or np.ma.is_masked(value)
+        ):
             raise TypeError("entries are complex or masked")
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as exc:

@@ -374,7 +374,7 @@ class Tagger:
 def as_number(name: str, value: Any) -> int:
     """An integer, of any type of real numbers."""
     if isinstance(value, Real) and value % 1 == 0:  # NaN if not finite
-        return math.floor(value).__int__()
+        return int(math.floor(value))
     raise TypeError(f"{name} must be an integer, got {value!r}")
 
 
