@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -373,9 +372,10 @@ class Tagger:
 
 def as_number(name: str, value: Any) -> int:
     """An integer, of any type of real numbers."""
-    if isinstance(value, Real) and value % 1 == 0:  # NaN if not finite
-        return int(math.floor(value))
-    raise TypeError(f"{name} must be an integer, got {value!r}")
+    is_whole = isinstance(value, Real) and value % 1 == 0  # NaN if not finite
+    if not is_whole:
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    return int(value)
 
 
 def _owner(_: int, t: int) -> str:
