@@ -153,7 +153,9 @@ class Draw(NamedTuple):
         try:
             rows = rows_of(FeatureUnion(list(parts.items())), some, fit=True)
         except ValueError:  # no n-gram of words
-            rows = rows_of(letters, some, fit=True)
+            rows, trie = rows_of(letters, some, fit=True), letters.trie_
+            if trie.n_columns == trie.spaces.size:
+                raise
             return (letters, rows) if once else (named("letters"), None)
         first, both = words.trie_.n_columns, joined(parts)
         share = both.transformer_weights["words"]
