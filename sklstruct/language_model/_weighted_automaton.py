@@ -257,7 +257,7 @@ class WeightedAutomaton(CheckedState):
         self._stop = stop / beta
         source, target = arcs
         share = weight[~stops] * beta[target] / beta[source]
-        read = read[live[~stops]]
+        read = read[used[live[~stops]]]
         # One column a symbol and state: all continuations in one product.
         shape = (n, max(self.symbols.size, 1) * n)
         if shape[1] > INT32_MAX * 64:

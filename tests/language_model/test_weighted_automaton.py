@@ -286,3 +286,16 @@ def test_bad_parameters(params, match):
     automaton = WeightedAutomaton([0], [0], ["a"], [0.5], [0.5])
     with pytest.raises(ValueError, match=match):
         automaton.expected_windows(**params)
+
+
+def test_arcs_of_weight_0_do_not_take_the_symbols_of_others():
+    automaton = WeightedAutomaton(
+        [0, 0, 1, 1],
+        [1, 1, 2, 2],
+        ["x", "y", "x", "z"],
+        [0.0, 1.0, 0.0, 0.5],
+        [0, 0, 1],
+    )
+    found = automaton.expected_windows(2)
+    assert found.vocabulary[found.targets].tolist() == ["y", "z", "</s>"]
+    np.testing.assert_allclose(found.sample_weight, 1.0)
