@@ -381,7 +381,7 @@ class PerplexityTransformer(TransformerMixin, TextEstimator):
         features : ndarray of shape (n_documents, 4 or 5)
             As of `transform`.
         """
-        X = list(_columns(X))  # read twice
+        X = list(X) if isinstance(X, Iterator) else X  # read twice
         return self.fit(X).transform(X)
 
     def transform(self, X: Iterable) -> NDArray:

@@ -276,3 +276,13 @@ def test_documents_of_an_iterator_are_read_once(baseline):
     np.testing.assert_array_equal(transformer.fit_transform(iter(TEXT)), expected)
     again = clone(transformer).fit(iter(TEXT)).transform(iter(TEXT))
     np.testing.assert_array_equal(again, expected)
+
+
+def test_rows_of_a_frame_keep_their_index(lm):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": TEXT}, index=np.arange(len(TEXT)) * 10 + 7)
+    transformer = PerplexityTransformer(FrozenEstimator(lm)).set_output(
+        transform="pandas"
+    )
+    found = transformer.fit_transform(frame[["text"]])
+    assert found.index.equals(frame.index)
