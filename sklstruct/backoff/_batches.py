@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, NamedTuple
 
-import joblib
 import numpy as np
 
 from .._checks import INT32_MAX, check_count
 from ..context_tree import renumber_pairs
+from ..symbols import is_nan
 from ._counted import Counted, Numbering
 
 # Pairs of fewer samples than this are forgotten.
@@ -45,13 +45,13 @@ class Batches(NamedTuple):
     counted: Counted
     last: tuple[Counted, ...]  # those of each batch of a window; empty without window
     fixed_classes: bool  # True: later batches may have no other classes
-    settings: dict[str, str]  # of `read_settings`, with which all batches are counted
+    settings: dict[str, Any]  # of `read_settings`, with which all batches are counted
 
     @classmethod
     def first(
         cls,
         batch: Counted,
-        settings: dict[str, str],
+        settings: dict[str, Any],
         window: int | None = None,
         fixed_classes: bool = False,
     ) -> Batches:
@@ -94,7 +94,7 @@ class Batches(NamedTuple):
 def add_batch(
     before: Batches | None,
     batch: Counted,
-    settings: dict[str, str],
+    settings: dict[str, Any],
     *,
     decay: float | None = None,
     window: int | None = None,
@@ -108,12 +108,15 @@ def add_batch(
 
 def read_settings(
     model: Any, names: Iterable[str], before: Batches | None = None
-) -> dict[str, str]:
-    """Digests of the parameters by which a model counts; ValueError if one of them is
-    not that of the batches before."""
-    settings = {name: joblib.hash(getattr(model, name)) for name in names}
+) -> dict[str, Any]:
+    """The parameters by which a model counts; ValueError if one of them is not that of
+    the batches before."""
+    settings = {name: getattr(model, name) for name in names}
     for name, value in settings.items():
-        if before is not None and before.settings[name] != value:
+        if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+            settings[name] = value = list(value)
+        last = value if before is None else before.settings[name]
+        if value != last and not (is_nan(value) and is_nan(last)):
             raise ValueError(
                 f"{name} was changed after the first batch, and all batches must be "
                 f"counted in one way; set {name} back, or call fit"

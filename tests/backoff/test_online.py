@@ -130,6 +130,16 @@ def test_sentence_parameters_that_change_between_batches():
     same(lm.partial_fit(TEXT[6:]).estimator_, whole.estimator_)
 
 
+@pytest.mark.parametrize("kind", [tuple, np.array, lambda words: dict.fromkeys(words)])
+def test_equal_parameters_of_another_type_are_not_a_change(kind):
+    words = sorted({word for line in TEXT for word in line.split()})
+    lm = LanguageModel(AdditiveLM(delta=0.1), max_depth=2, vocabulary=words)
+    whole = clone(lm).fit(TEXT)
+    lm.partial_fit(TEXT[:6])
+    lm.set_params(vocabulary=kind(words), max_depth=np.int64(2)).partial_fit(TEXT[6:])
+    same(lm.estimator_, whole.estimator_)
+
+
 def test_misuse():
     X, y = draw(2)
     model = KneserNeyLM(discount=0.6)
