@@ -59,6 +59,7 @@ TRUSTED_TYPES = tuple(
             "scipy.sparse._csr.csr_matrix",
             "sklstruct.backoff._batches.Batches",
             "sklstruct.backoff._counted.Counted",
+            "sklstruct.backoff._counted.FrequentWords",
             "sklstruct.backoff._readers.PathReader",
             "sklstruct.backoff._readers.WindowReader",
             "sklstruct.context_tree._pairs.Pairs",

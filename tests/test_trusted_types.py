@@ -64,6 +64,7 @@ def composed():
         yield name, StructuredLogisticRegressionCV(model, scoring=scorer)
     arcs = [0, 0, 1], [1, 0, 1], ["a", "b", "b"], [0.5, 0.25, 0.25], [0.25, 0.75]
     yield "automaton", WeightedAutomaton(*arcs)
+    yield "frequent words", LanguageModel(WittenBellLM(), min_count=2).count(TEXT)
 
 
 def public_functions(*packages):
