@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Integral, Number, Real
 from typing import Any
 
 import numpy as np
@@ -62,8 +62,8 @@ class SuffixEmission(Emission):
 
     Notes
     -----
-    Observations that are not strings are spelt by ``str``, and those that are spelt the
-    same are the same word: 1 and "1" are, 1 and 1.0 are not.
+    Observations that are not strings are spelt by ``str``. Numbers are the words that
+    they are spelt: 1 and "1" are the same word, 1 and 1.0 are not.
 
     References
     ----------
@@ -109,7 +109,7 @@ class SuffixEmission(Emission):
         count = table.sum(axis=1)
         rare = np.flatnonzero(count <= self.max_count)
         words = list(code)
-        spelt = [words[i] for i in rare]
+        spelt = [str(words[i]) for i in rare]
         guess = self._fit_guess(spelt, table[rare])
         guess[(guess < self.min_proba) & (table[rare] == 0)] = 0.0
         table[rare] += guess
@@ -170,17 +170,19 @@ class SuffixEmission(Emission):
                 rows[o] = ids[row], factor[row]
             elif not is_unknown(o):
                 new.append(o)
-        for o, proba in zip(new, self._guessed(new)):
+        for o, proba in zip(new, self._guessed([str(o) for o in new])):
             rows[o] = self._row(proba)
         return [[rows[o] for o in sequence] for sequence in X]
 
 
 def _spelt(observations):
-    """The observations as words: 1 and 1.0 are equal, and two words."""
+    """The observations with numbers as words: 1 and 1.0 are equal, and two words."""
     if all(isinstance(o, str) for o in observations):
         return observations
-    distinct(observations)  # TypeError if one cannot be a symbol
-    return [o if is_unknown(o) else str(o) for o in observations]
+    return [
+        str(o) if isinstance(o, Number) and not is_unknown(o) else o
+        for o in observations
+    ]
 
 
 def spelling(word: str) -> list[str]:
