@@ -44,6 +44,8 @@ def settings_of(value: Any, without: Collection[str] = ()) -> str:
         }
         changed = [f"{k}={t}" for k, t in texts.items() if t != settings_of(default[k])]
         return f"{type(value).__name__}({', '.join(changed)})"
+    if hasattr(value, "toarray"):
+        value = value.toarray()
     if hasattr(value, "__array__"):
         value = np.asarray(value).tolist()
     if isinstance(value, dict):

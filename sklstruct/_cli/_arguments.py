@@ -177,7 +177,7 @@ def _at_least(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
 def _size(text: str) -> int | str:
     if text.isdecimal():
         return int(text)
-    return text if re.fullmatch(r"\d+(\.\d+)?[kMG]B", text) else 0
+    return text if re.fullmatch(r"\d+(\.\d+)?\s*[kMG]B", text) else 0
 
 
 _ORDER = _at_least(1, 2**24 + 1)

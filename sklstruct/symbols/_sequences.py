@@ -55,13 +55,13 @@ def check_sequences(X: Any, name: str = "X", of: list | None = None) -> list:
 
 def refuse_frame(name: str, X: Any) -> None:
     """TypeError for a data frame, set or mapping in the place of a list."""
-    if hasattr(X, "columns") or isinstance(X, Set | Mapping):
+    if hasattr(type(X), "columns") or isinstance(X, Set | Mapping):
         raise TypeError(f"{name} is a {type(X).__name__}; pass a list of sequences")
 
 
 def refuse_table(name: str, sequence: Any) -> None:
     """TypeError for a data frame or sparse matrix, whose items are not its rows."""
-    if hasattr(sequence, "columns"):
+    if hasattr(type(sequence), "columns"):  # an item of a Series may have this name
         remedy = (
             f"{name}.to_numpy() for rows of numbers; for rows of named features "
             f"{name}.to_dict('records') with pandas, {name}.to_dicts() with polars"

@@ -100,7 +100,8 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
     if tree.classes.tolist() == sorted(positions) != positions:
         raise ValueError(
             f"taxonomy: its labels are the strings '0' ... '{classes.size - 1}', whose "
-            "order is not that of the integers in y; give it integers as labels"
+            "order is not that of the integers in y; give it integers as labels. If a "
+            "meta-estimator has encoded such strings, use other names, such as 'c10'"
         )
     return Taxonomy(tree.parent, tree.leaf_of_class, names=tree.names)
 

@@ -54,13 +54,14 @@ def as_labels(labels: Any) -> NDArray:
         array = np.asarray(items)
         if array.dtype.kind not in "biufUSmM" or array.ndim != 1:
             raise ValueError(f"labels must be strings or numbers, got {listed(items)}")
-        if array.dtype.kind == "f" and (
-            array.tolist() != (given := [*map(as_scalar, items)])
-            or {*map(type, given)} == {int}
-        ):
-            raise ValueError(
-                f"labels must fit into 64 bits, got {listed(items)}; use strings"
-            )
+        if array.dtype.kind == "f":  # of floats, or of integers of several types
+            given = [*map(as_scalar, items)]
+            only_integers = {*map(type, given)} == {int}
+            array = np.asarray(given) if only_integers else array
+            if array.tolist() != given or (only_integers and array.dtype.kind == "f"):
+                raise ValueError(
+                    f"labels must fit into 64 bits, got {listed(items)}; use strings"
+                )
     if array.ndim != 1:
         raise ValueError(f"labels must be 1-D, got shape {array.shape}")
     if array.dtype.kind in "fmM" and np.isnan(array).any():

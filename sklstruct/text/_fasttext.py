@@ -310,7 +310,8 @@ def read_labelled(
             marked = [x for x in words if x.startswith(mark) or x in names]
             if not marked:
                 continue
-            text = b" ".join(x for x in words if x not in marked)
+            gone = set(marked)
+            text = b" ".join(x for x in words if x not in gone)
             try:
                 texts.append(text.decode())
                 labels.append([word.decode() for word in marked])
