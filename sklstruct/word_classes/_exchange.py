@@ -237,11 +237,11 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
                 "lower n_clusters, or n_words of named_estimator"
             )
         label, table = self._search(counts, weight)
-        size = np.bincount(label, weights=weight, minlength=self.n_clusters)
-        rank = np.empty(self.n_clusters, dtype=np.int32)
-        rank[np.argsort(-size, kind="stable")] = np.arange(self.n_clusters)
-        self._set_symbols(symbols, rank[label])
         self.n_clusters_ = int(self.n_clusters)
+        size = np.bincount(label, weights=weight, minlength=self.n_clusters_)
+        rank = np.empty(self.n_clusters_, dtype=np.int32)
+        rank[np.argsort(-size, kind="stable")] = np.arange(self.n_clusters_)
+        self._set_symbols(symbols, rank[label])
         self.objective_ = float(table - xlogy(size, size).sum())
         return self
 

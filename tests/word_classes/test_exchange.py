@@ -183,6 +183,11 @@ def test_bad_input(params, X, y, message):
         ExchangeClustering(**params).fit(X, y)
 
 
+def test_true_is_the_number_1():
+    clustering = ExchangeClustering(True).fit(["a b c"])
+    assert clustering.labels_.tolist() == [0, 0, 0]
+
+
 def test_bad_types():
     with pytest.raises(TypeError, match="not one string"):
         ExchangeClustering(1).fit("a b c")
