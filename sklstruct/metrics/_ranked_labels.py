@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from .._checks import as_indicator, check_sparse, check_top_k
-from .._compat import check_weights
+from .._compat import check_weights, validate_params
 from .._docs import shared_docs
 
 _BLOCKS = {
@@ -177,6 +179,7 @@ def ndcg_at_k(
     return float(share @ (gain / np.where(ideal > 0, ideal, 1.0)))
 
 
+@validate_params({"A": [Real], "B": [Real]}, prefer_skip_nested_validation=True)
 def label_propensities(
     y_train: ArrayLike | sp.spmatrix, *, A: float = 0.55, B: float = 1.5
 ) -> NDArray:
@@ -206,7 +209,7 @@ def label_propensities(
     ------
     ValueError
         If `y_train` has other values than 0 and 1, or fewer than 3 samples; if A or B
-        is not finite, or B <= -1.
+        is not a finite number, B <= -1, or a propensity would not be above 0.
 
     References
     ----------
@@ -226,8 +229,15 @@ def label_propensities(
     if not (np.isfinite([A, B]).all() and B > -1):
         raise ValueError(f"A must be finite and B > -1, got A={A!r} and B={B!r}")
     n_of_label = np.bincount(Y.indices, minlength=Y.shape[1])
-    C = (np.log(Y.shape[0]) - 1) * (B + 1) ** A
-    return 1 / (1 + C * (n_of_label + B) ** -A)
+    with np.errstate(all="ignore"):
+        C = (np.log(Y.shape[0]) - 1) * np.float64(B + 1) ** A
+        propensity = 1 / (1 + C * (n_of_label + np.float64(B)) ** -A)
+    if not (propensity > 0).all():
+        raise ValueError(
+            f"A={A!r} and B={B!r} give propensities that are not above 0; take values "
+            "nearer to 0.55 and 1.5"
+        )
+    return propensity
 
 
 @shared_docs(**_BLOCKS)

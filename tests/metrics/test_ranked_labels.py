@@ -1,5 +1,7 @@
 """Metrics of ranked labels against their definitions, one sample after the other."""
 
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -122,3 +124,8 @@ def test_bad_input(case):
         label_propensities(Y[:2])
     with pytest.raises(ValueError, match="B > -1"):
         label_propensities(Y, B=-1)
+    for name, value in (("A", "x"), ("B", None), ("A", 1e300), ("A", -1e300)):
+        with pytest.raises(ValueError, match=f"{name}\\b.*{re.escape(repr(value))}"):
+            label_propensities(Y, **{name: value})
+    with pytest.raises(ValueError, match="B=-0.5 give"):  # of a label without samples
+        label_propensities(np.eye(3, 4), B=-0.5)
