@@ -48,7 +48,7 @@ class NamedMembers(_BaseComposition):
         return self
 
     def _check_members(self, kind: str, lack: str) -> list[tuple[str, Any]]:
-        """The pairs (name, member); ValueError if it is empty or has other items.
+        """The pairs (name, member); ValueError if it is empty or not such a list.
 
         kind: kind of the members. lack: consequence of an empty list, for the message.
         """
@@ -62,4 +62,8 @@ class NamedMembers(_BaseComposition):
                 raise ValueError(
                     f"{self.members_in} must hold pairs (name, {kind}), got {item!r}"
                 )
+        try:
+            self._validate_names([name for name, _ in members])
+        except ValueError as exc:
+            raise ValueError(f"{self.members_in}: {exc}") from exc
         return members

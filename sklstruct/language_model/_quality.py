@@ -191,6 +191,7 @@ def check_depths(estimator: Any, max_depth: int, alone: bool = True) -> None:
     from ..mixture import MixtureLM
 
     if isinstance(estimator, MixtureLM):
+        estimator._check_models()
         for _, part in estimator.models:
             check_depths(part, max_depth, alone=False)
         return

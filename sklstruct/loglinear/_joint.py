@@ -318,7 +318,6 @@ class JointLogLinear(
                     f"{step!r}"
                 )
             steps.append(None if passes else step)
-        self._validate_names([name for name, _ in paths])
         return steps
 
     @with_callbacks

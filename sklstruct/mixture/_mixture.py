@@ -270,7 +270,6 @@ class MixtureLM(NamedMembers, ModelClassifier):
     def __sklstruct_sub_model__(
         self, classes: np.ndarray, for_gate: bool
     ) -> MixtureSubModel:
-        self._validate_params()
         names = self._check_models()
         weights = self.weights
         if not isinstance(weights, str):
@@ -297,6 +296,7 @@ class MixtureLM(NamedMembers, ModelClassifier):
         return super().__sklstruct_ids__(labels)
 
     def _check_models(self):
+        self._validate_params()
         for name, model in self._check_members("classifier", "there is nothing to mix"):
             if isinstance(model, type) or not hasattr(model, "fit"):
                 raise TypeError(
@@ -312,11 +312,9 @@ class MixtureLM(NamedMembers, ModelClassifier):
                     f"{name}) inside a LanguageModel, or by interpolate"
                 )
             check_probabilities(f"models: {name!r}", model, hint)
-        names = [name for name, _ in self.models]
-        self._validate_names(names)
         if isinstance(self.weights, str) and self.weights == "by_count":
             self._check_counts()
-        return names
+        return [name for name, _ in self.models]
 
     def _check_counts(self):
         """The first model with a tree of contexts has counts at its nodes."""

@@ -466,6 +466,16 @@ def test_what_does_not_fit_is_told(data, models, params, error, match):
         MixtureLM(models, **params).fit(*data)
 
 
+@pytest.mark.parametrize(
+    "models", [[("a", AdditiveLM())] * 2, [AdditiveLM()] * 2, 5, None]
+)
+def test_models_are_named_if_they_do_not_fit_also_in_a_language_model(data, models):
+    with pytest.raises(ValueError, match="models"):
+        MixtureLM(models).fit(*data)
+    with pytest.raises(ValueError, match="models"):
+        LanguageModel(MixtureLM(models)).fit(SENTENCES)
+
+
 @pytest.mark.parametrize("max_iter", [1, 2, 5])
 def test_weight_gap_bounds_what_better_weights_gain(monkeypatch, max_iter):
     """Weights of an EM that was stopped early have a gap; the best have the gap 0."""
