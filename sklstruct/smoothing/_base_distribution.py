@@ -14,11 +14,7 @@ from sklearn.base import clone
 
 from .._compat import HasMethods, Interval, StrOptions
 
-DISCOUNT_CONSTRAINT = [
-    StrOptions({"modified", "single"}),
-    Interval(Real, 0, 1, closed="right"),
-    "array-like",
-]
+DISCOUNT_NUMBERS = [Interval(Real, 0, 1, closed="right"), "array-like"]
 BASE_CONSTRAINT = [StrOptions({"uniform"}), HasMethods(["from_counts"])]
 
 

@@ -19,7 +19,7 @@ from ...backoff._held_out import (
     HeldOutClassifier,
 )
 from .. import _engine, _shares
-from .._base_distribution import DISCOUNT_CONSTRAINT
+from .._base_distribution import DISCOUNT_NUMBERS
 from .._block_discounts import (
     BLOCK,
     N_BLOCKS,
@@ -92,7 +92,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         "interpolate": ["boolean"],
         "discount": [
             StrOptions({"modified", "single", "tuned", "by_block"}),
-            *DISCOUNT_CONSTRAINT,
+            *DISCOUNT_NUMBERS,
         ],
         "min_count": [Interval(Integral, 1, None, closed="left"), "array-like"],
     }

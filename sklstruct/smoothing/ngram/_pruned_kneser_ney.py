@@ -15,7 +15,7 @@ from ..._docs import shared_docs
 from ...backoff import Counted, Fitted, next_contexts, selected_nodes
 from .. import _shares
 from .. import _smoothing_fast as _fast
-from .._base_distribution import DISCOUNT_CONSTRAINT
+from .._base_distribution import DISCOUNT_NUMBERS
 from ._discounting import DOCS
 from ._kneser_ney import KneserNeyLM
 
@@ -107,7 +107,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
         **{k: v for k, v in KneserNeyLM._parameter_constraints.items()
            if k not in ("interpolate", "min_count")},
         "discount": [
-            StrOptions({"modified", "single", "tuned"}), *DISCOUNT_CONSTRAINT,
+            StrOptions({"modified", "single", "tuned"}), *DISCOUNT_NUMBERS,
         ],
         "threshold": [Interval(Real, 0, None, closed="both")],
     }  # fmt: skip

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..._compat import StrOptions
 from ...backoff._discounts import check_discount, find_discounts
 from .. import _smoothing_fast as _fast
-from .._base_distribution import BASE_CONSTRAINT, DISCOUNT_CONSTRAINT, base_distribution
+from .._base_distribution import BASE_CONSTRAINT, DISCOUNT_NUMBERS, base_distribution
 from ._base import UnigramSmoother
 
 
@@ -54,7 +55,7 @@ class AbsoluteDiscountUnigram(UnigramSmoother):
     """
 
     _parameter_constraints: dict = {
-        "discount": DISCOUNT_CONSTRAINT,
+        "discount": [StrOptions({"modified", "single"}), *DISCOUNT_NUMBERS],
         "base": BASE_CONSTRAINT,
         "classes": [None, "array-like"],
     }
