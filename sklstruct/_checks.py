@@ -128,14 +128,13 @@ def check_squares(X: Any, dtype: Any = None, name: str = "X") -> None:
         )
 
 
-def check_total(weight: np.ndarray) -> None:
+def check_total(weight: np.ndarray, name: str = "sample_weight") -> None:
     """Raise ValueError if checked weights are so large that their sum overflows."""
     with np.errstate(over="ignore"):
         total = weight.sum()
     if not np.isfinite(total):
         raise ValueError(
-            f"sample_weight sums to {total}: scale the weights, for example to a mean "
-            "of 1"
+            f"{name} sums to {total}: scale the weights, for example to a mean of 1"
         )
 
 

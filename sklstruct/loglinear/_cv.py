@@ -362,6 +362,11 @@ class _Search:
         """The best parameters."""
         self.progress = progress
         params = self._descend(self.params)
+        if not np.isfinite(self.loss):
+            raise ValueError(
+                "X_val: the held-out loss of no fit is finite; give other held-out "
+                "samples, or an estimator with other strengths"
+            )
         self.record.store.finish(fits=self.record.fits)
         return params
 
@@ -377,7 +382,7 @@ class _Search:
                     helped |= moved
                 if self.is_over():
                     return params
-            factor = np.sqrt(factor)
+            factor = float(np.sqrt(factor))
         return params
 
     def is_over(self) -> bool:

@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import ElasticNet, StructuredLogLinearLMCV
+from sklstruct.loglinear import ElasticNet, StructuredLogLinearLMCV, _cv
 from sklstruct.symbols import context_windows
 
 
@@ -63,6 +63,7 @@ def test_the_last_steps_are_by_the_root_of_the_factor(data):
     ).fit(X, y, X_val=X_val, y_val=y_val)
     assert len(model.search_results_) < 40
     tried = [found["lam"] for found in model.search_results_]
+    assert {type(lam) for lam in tried} == {float}  # as they are printed
     best = model.best_params_["lam"]
     for step in (1.4, 1 / 1.4):  # both are worse, or the search would go on
         assert np.isclose(tried, best * step).any()
@@ -178,6 +179,16 @@ def test_bad_parameters(data, params, words):
         loglinear_cv(**params, padding=-1, classes=classes).fit(
             X, y, X_val=X_val, y_val=y_val
         )
+
+
+def test_losses_that_are_not_finite_are_refused(data, monkeypatch):
+    X, y, X_val, y_val, classes = data
+    model = loglinear_cv(penalty="l2", max_fits=2, padding=-1, classes=classes)
+    with pytest.raises(ValueError, match="sample_weight_val sums to inf"):
+        model.fit(X, y, None, X_val, y_val, np.full(y_val.size, 1e308))
+    monkeypatch.setattr(_cv, "held_out_loss", lambda *_: np.nan)
+    with pytest.raises(ValueError, match="^X_val: the held-out loss of no fit"):
+        model.fit(X, y, X_val=X_val, y_val=y_val)
 
 
 def test_held_out_samples_must_be_there(data):
