@@ -88,14 +88,16 @@ def _check_missing(y: np.ndarray) -> None:
             raise ValueError(f"y[{i}] is missing ({symbol!r})")
 
 
-def read_known(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The class ids of held-out targets; ValueError if one has no class."""
+def read_known(
+    y: np.ndarray, classes: np.ndarray, name: str = "y_val", kind: str = "classes"
+) -> np.ndarray:
+    """The class ids of targets; ValueError if one has no class."""
     target = encode(y, classes)
     if (target < 0).any():
         i = int(np.argmax(target < 0))
         raise ValueError(
-            f"y_val[{i}] = {plain(y[i])!r} is not among the {classes.size} classes of "
-            "y; add it to classes, or leave such samples out"
+            f"{name}[{i}] = {plain(y[i])!r} is not among the {classes.size} {kind}; "
+            "add it to the parameter classes, or leave such samples out"
         )
     return target
 
@@ -123,12 +125,4 @@ def read_targets(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     _, found = encode_labels(classes, name="classes")
     if found.size != classes.size:
         raise ValueError("classes holds the same symbol twice")
-    target = encode(y, found)
-    if (target < 0).any():
-        i = int(np.argmax(target < 0))
-        raise ValueError(
-            f"y[{i}] = {plain(y[i])!r} is not among the {found.size} symbols of the "
-            "parameter classes; add it, or map such targets to an unknown-word symbol "
-            "first"
-        )
-    return target, found
+    return read_known(y, found, "y", "symbols"), found

@@ -218,8 +218,12 @@ def test_bad_held_out_samples():
         model.fit(X, y, X_val=X)
     with pytest.raises(ValueError, match="without X_val"):
         model.fit(X, y, sample_weight_val=[1, 1, 1])
-    with pytest.raises(ValueError, match=r"y_val\[1\] = .*7"):
+    with pytest.raises(ValueError, match=r"y_val\[1\] = .*7") as held_out:
         model.fit(X, y, X_val=X, y_val=[0, 7, 1])
+    with pytest.raises(ValueError, match=r"y\[1\] = .*7") as closed:
+        JelinekMercerLM(classes=[0, 1]).fit(X, [0, 7, 1])
+    remedies = {str(told.value).partition(";")[2] for told in (held_out, closed)}
+    assert len(remedies) == 1 and "parameter classes" in remedies.pop()
     with pytest.raises(ValueError, match="inconsistent"):
         model.fit(X, y, X_val=X, y_val=[0])
     with pytest.raises(ValueError, match="at least one non-zero"):
