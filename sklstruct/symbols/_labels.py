@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -440,10 +441,10 @@ def sort_symbols(symbols: Any) -> list:
 
 def read_vocabulary(vocabulary: Any, analyzer: str = "word") -> list:
     """The distinct words of a parameter `vocabulary`, or of its file, sorted."""
-    if isinstance(vocabulary, str | bytes):
+    if isinstance(vocabulary, str | bytes | Iterator):
         raise TypeError(
-            "vocabulary must be an array of symbols, not a string; a file of words is "
-            "given as TextFile(path)"
+            "vocabulary must be an array of symbols, not a string or an iterator; a "
+            "file of words is given as TextFile(path)"
         )
     words = vocabulary
     if isinstance(vocabulary, TextFile):

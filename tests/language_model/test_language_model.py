@@ -849,6 +849,10 @@ def test_other_bad_input():
         model.save("unused.arpa")
     with pytest.raises(ValueError, match="sample_weight"):
         model.fit(CATS, sample_weight=[1, -1, 1])
+    for fit in ("fit", "partial_fit"):  # partial_fit left an empty iterator
+        words = LanguageModel(kneser_ney(), vocabulary=iter(["cat"]))
+        with pytest.raises(TypeError, match="vocabulary must be.*not.*an iterator"):
+            getattr(words, fit)(CATS)
     for wrong in ("a", ["a"] * 3, "3", object(), [1j] * 3):
         with pytest.raises(ValueError, match="^sample_weight: "):
             model.fit(CATS, sample_weight=wrong)
