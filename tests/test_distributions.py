@@ -410,6 +410,8 @@ def test_cursor_refuses(language_model):
         language_model.advance(state, ["the"])
     with pytest.raises(TypeError, match="word must be a sequence of 3 symbols, got 't"):
         language_model.advance(language_model.begin(3), "the")
+    with pytest.raises(TypeError, match="got 'the'; give a list with a symbol for eac"):
+        language_model.advance(language_model.begin(3), "the")
     for wrong in (-1, 10**6):
         with pytest.raises(ValueError, match="^state must be a state"):
             language_model.rows(wrong)

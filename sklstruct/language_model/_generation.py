@@ -19,7 +19,10 @@ from ._unknown import lost_word, warn_of_unknown
 def each_word(words: Any, n: int, unit: str = "state") -> list:
     """The words that follow n states."""
     if isinstance(words, str | bytes) or not isinstance(words, Iterable):
-        raise TypeError(f"word must be a sequence of {n} symbols, got {words!r}")
+        raise TypeError(
+            f"word must be a sequence of {n} symbols, got {words!r}; give a list with "
+            f"a symbol for each {unit}"
+        )
     words = list(words)
     if len(words) != n:
         raise ValueError(
