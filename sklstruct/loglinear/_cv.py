@@ -362,7 +362,8 @@ class _Search:
         """The best parameters."""
         self.progress = progress
         params = self._descend(self.params)
-        self.record.store.finish(fits=self.record.fits)
+        if not self.stopped:  # by a callback, which may be gone next time
+            self.record.store.finish(fits=self.record.fits)
         return params
 
     def _descend(self, params):
