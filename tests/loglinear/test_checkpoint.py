@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from _loglinear import joint_loglinear, loglinear, loglinear_cv
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import FunctionTransformer
@@ -958,6 +959,19 @@ def test_a_folder_is_not_made_by_a_refusal(tmp_path):
     with pytest.raises(ValueError, match="cannot go on from a checkpoint"):
         estimator(solver="active_set", lam=1.0, checkpoint=fits).fit(*data())
     assert not fits.exists()
+
+
+def test_a_checkpoint_of_a_factored_model_without_default_models(tmp_path):
+    given = estimator(padding=-1)
+    for other in (None, WittenBellLM()):
+        factored = FactoredLM(np.arange(10) // 4, given, other)
+        with pytest.raises(ValueError, match="^checkpoint is for the models that are"):
+            clone(factored).set_params(checkpoint=tmp_path).fit(*data())
+        assert not list(tmp_path.iterdir())
+    model = LanguageModel(factored, max_depth=2, unknown=None, checkpoint=tmp_path)
+    model.fit(texts())
+    assert [path.suffix for path in tmp_path.iterdir()] == [".fitted"]
+    assert model.estimator_.checkpoint is None
 
 
 def test_checkpoint_of_a_language_model(tmp_path):
