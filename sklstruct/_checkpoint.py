@@ -264,6 +264,8 @@ class FileStore(StateStore):
     A file with another identity (digests of the data and the settings of the fit)
     raises OtherFit. The settings of the stopping rule, `stop`, are part of the identity
     in a folder, which holds results, and not of that in a file, which holds a state.
+
+    whole: on a cluster, the file that the user names, whose removal begins a new fit.
     """
 
     def __init__(
@@ -271,8 +273,9 @@ class FileStore(StateStore):
         checkpoint: Checkpoint,
         identity: dict[str, Any],
         stop: dict[str, Any] | None = None,
+        whole: str | None = None,
     ) -> None:
-        self.path = os.fspath(checkpoint.path)
+        self.path, self._whole = os.fspath(checkpoint.path), whole
         self.interval = float(checkpoint.interval)
         self.identity = _plain_of(identity)
         self._result_path = None
@@ -318,9 +321,10 @@ class FileStore(StateStore):
         return state
 
     def _damaged(self, path, why):
+        what = "the file" if self._whole is None else repr(self._whole)
         return ValueError(
             f"checkpoint: {path!r} is not a checkpoint of this version of the package, "
-            f"or is damaged ({why}); remove the file to fit anew"
+            f"or is damaged ({why}); remove {what} to fit anew"
         )
 
     def _check_identity(self, there):
@@ -333,10 +337,12 @@ class FileStore(StateStore):
                 f"{name}: {there.get(name)!r} there, {here.get(name)!r} here"
                 for name in differ
             )
+            remedy = "Name another file, or remove this one to fit anew"
+            if self._whole is None:
+                remedy += ", or name a folder (without a suffix) for many fits"
             raise OtherFit(
-                f"checkpoint: {self.path!r} belongs to another fit ({what}). Name "
-                "another file, remove this one to fit anew, or name a folder (without "
-                "a suffix), where each fit has its file"
+                f"checkpoint: {self._whole or self.path!r} belongs to another fit "
+                f"({what}). {remedy}"
             )
 
     def save(self, **state: Any) -> None:
