@@ -86,7 +86,8 @@ def read_part(part: Any, analyzer: str, number: int) -> NumberedText:
         "for all workers"
     )
     with noted(note, FileNotFoundError):
-        text = number_sentences(part, f"X: partition {number}", analyzer)
+        name = f"X: partition {number}"
+        text = number_sentences(part, name=name, analyzer=analyzer)
     if not isinstance(part, NumberedText | TextFile):
         text.where = partial(_sentence_name, number)
     return text
