@@ -48,11 +48,11 @@ class Checkpoint(BaseEstimator):
 
     If the file exists, a fit checks that the file belongs to the same data and
     settings, reads the state and continues. On the same machine the result is
-    identical, bit by bit, to the result of a fit without interruption. Ctrl-C (a
-    KeyboardInterrupt) writes the last state before the fit ends, even within the
-    interval. The file stays after the fit; remove it to start again. A process that is
-    killed during a write leaves a hidden file ``.*.tmp`` in the same folder, which is
-    never read.
+    identical, bit by bit, to the result of a fit without interruption. The end of the
+    fit and Ctrl-C (a KeyboardInterrupt) write the last state, even within the interval.
+    The file stays after the fit; remove it to start again. A process that is killed
+    during a write leaves a hidden file ``.*.tmp`` in the same folder, which is never
+    read.
 
     The state is everything that the next iteration reads: points and gradients, the
     pairs of a quasi-Newton method, the random generator, the order of the mini-batches
@@ -60,12 +60,14 @@ class Checkpoint(BaseEstimator):
     data alone are computed again.
 
     **A file or a folder**: the name decides. A name with a suffix, such as
-    ``fit.ckpt``, is a file, which serves one fit. A name without a suffix, such as
-    ``fits``, or with a slash at its end, is a folder. It is created if it is missing
-    and serves any number of fits. Each fit has its own file in the folder, named by a
-    digest of its data and settings (`tol` and `max_iter` included). A finished fit
-    writes its result there, and the same fit reads the result instead of computing it
-    again. Models that make many fits accept folders only.
+    ``fit.ckpt``, is a file, which serves one fit: a fit of other data or settings is an
+    error. A name without a suffix, such as ``fits``, or with a slash at its end, is a
+    folder. It is created at the first write and serves any number of fits. Each fit has
+    its own file in the folder, named by a digest of its data and settings (`tol` and
+    `max_iter` included). A finished fit writes its result there, and the same fit reads
+    the result instead of computing it again. A search such as `GridSearchCV` needs a
+    folder: with a file, every fit after the first is an error. Models that make many
+    fits accept folders only.
 
     Parameters
     ----------
@@ -75,13 +77,14 @@ class Checkpoint(BaseEstimator):
         worth its time.
 
     interval : float, default=60.0
-        Seconds between two checkpoints, at least 0. With 0 every iteration writes one.
+        Seconds between two checkpoints of a running fit, at least 0. With 0 every
+        iteration writes one.
 
     Notes
     -----
-    The arrays of the state are copied from time to time, so that Ctrl-C has a state to
-    write. The copies take at most a twentieth of the time, and the memory of the state
-    once more.
+    The arrays of the state are copied from time to time, so that the end of the fit and
+    Ctrl-C have a state to write. The copies take at most a twentieth of the time, and
+    the memory of the state once more.
 
     Examples
     --------
@@ -117,7 +120,7 @@ class Checkpoint(BaseEstimator):
         whose: object = None,
         folder: bool | None = None,
     ) -> Checkpoint | None:
-        """The Checkpoint of a parameter that may be a path; makes a missing folder.
+        """The Checkpoint of a parameter that may be a path.
 
         Parameters
         ----------
@@ -174,8 +177,8 @@ class Checkpoint(BaseEstimator):
                     "and something else is there; give a file a suffix, such as .ckpt"
                 )
             check_writable(path, name="checkpoint")  # the name, and the folder above
-            os.mkdir(path)
-        check_writable(os.path.join(path, "fit"), name="checkpoint")
+        else:
+            check_writable(os.path.join(path, "fit"), name="checkpoint")
 
 
 class StateStore:
@@ -261,6 +264,8 @@ class FileStore(StateStore):
     A file with another identity (digests of the data and the settings of the fit)
     raises OtherFit. The settings of the stopping rule, `stop`, are part of the identity
     in a folder, which holds results, and not of that in a file, which holds a state.
+
+    whole: on a cluster, the file that the user names, whose removal begins a new fit.
     """
 
     def __init__(
@@ -268,8 +273,9 @@ class FileStore(StateStore):
         checkpoint: Checkpoint,
         identity: dict[str, Any],
         stop: dict[str, Any] | None = None,
+        whole: str | None = None,
     ) -> None:
-        self.path = os.fspath(checkpoint.path)
+        self.path, self._whole = os.fspath(checkpoint.path), whole
         self.interval = float(checkpoint.interval)
         self.identity = _plain_of(identity)
         self._result_path = None
@@ -315,9 +321,10 @@ class FileStore(StateStore):
         return state
 
     def _damaged(self, path, why):
+        what = "the file" if self._whole is None else repr(self._whole)
         return ValueError(
             f"checkpoint: {path!r} is not a checkpoint of this version of the package, "
-            f"or is damaged ({why}); remove the file to fit anew"
+            f"or is damaged ({why}); remove {what} to fit anew"
         )
 
     def _check_identity(self, there):
@@ -330,16 +337,18 @@ class FileStore(StateStore):
                 f"{name}: {there.get(name)!r} there, {here.get(name)!r} here"
                 for name in differ
             )
+            remedy = "Name another file, or remove this one to fit anew"
+            if self._whole is None:
+                remedy += ", or name a folder (without a suffix) for many fits"
             raise OtherFit(
-                f"checkpoint: {self.path!r} belongs to another fit ({what}). Name "
-                "another file, remove this one to fit anew, or name a folder (without "
-                "a suffix), where each fit has its file"
+                f"checkpoint: {self._whole or self.path!r} belongs to another fit "
+                f"({what}). {remedy}"
             )
 
     def save(self, **state: Any) -> None:
         """Write the state if the interval has passed since the last write.
 
-        Otherwise the state may be copied, for a write on Ctrl-C. A full disk does not
+        Otherwise the state may be copied, for a write at the end. A full disk does not
         end the fit: the old file stays, and a warning gives the reason.
         """
         now = time.monotonic()
@@ -355,18 +364,22 @@ class FileStore(StateStore):
             self._copy_again = end + _COPY_EVERY * (end - now)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Write the last copy if Ctrl-C ends the fit."""
+        """Write the last copy if the fit ends without an error, or by Ctrl-C."""
         last, self._copy = self._copy, None
-        if last is not None and kind and issubclass(kind, KeyboardInterrupt):
+        failed = kind is not None and not issubclass(kind, KeyboardInterrupt)
+        if last is not None and not failed:
             self._try_to_write(self.path, last)
 
     def finish(self, **result: Any) -> None:
         if self.in_folder and self._try_to_write(self._result_path, result):
+            self._copy = None
             with contextlib.suppress(OSError):
                 os.unlink(self.path)
 
     def _try_to_write(self, path, state):
         try:
+            if self.in_folder:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
             _write(path, self.identity, state)
         except OSError as exc:
             warn(

@@ -59,7 +59,13 @@ def find_client(client: Any) -> Any:
     if isinstance(client, distributed.Client):
         found = client
     elif isinstance(client, str):
-        found = distributed.get_client(address=client)
+        try:
+            found = distributed.get_client(address=client)
+        except (OSError, ValueError) as exc:
+            raise ValueError(
+                f"client={client!r} must be the address of a running scheduler, such "
+                f"as 'tcp://127.0.0.1:8786' ({exc})"
+            ) from exc
     elif client is None:
         if _inside_a_task(distributed):
             raise RuntimeError(
@@ -83,6 +89,7 @@ def find_client(client: Any) -> Any:
         raise TypeError(
             "client must not be an asynchronous one: fit waits for the cluster"
         )
+    check_scheduler(found)
     return found
 
 
@@ -119,7 +126,10 @@ def is_lost(future: Any, error: Exception) -> bool:
 def check_scheduler(client: Any) -> None:
     """Raise an error if a client has lost its scheduler."""
     if client.status != "running":
-        raise SchedulerLost("client: the scheduler of the cluster is gone")
+        raise SchedulerLost(
+            "client: the scheduler of the cluster is gone, or the client is closed; "
+            "make a new distributed.Client"
+        )
 
 
 async def _gather(client, future):

@@ -148,7 +148,7 @@ class Cluster:
             except UnicodeDecodeError as exc:  # without a text, after its journey
                 codec, data, start, stop, _ = exc.args
                 raise ValueError(
-                    f"X: part {part} is not {codec}: {data[start:stop]!r} after "
+                    f"X: partition {part} is not {codec}: {data[start:stop]!r} after "
                     f"{data[max(0, start - 30) : start]!r}; give the encoding of the "
                     "files, such as dask.bag.read_text(..., encoding='latin-1')"
                 ) from None
@@ -249,7 +249,10 @@ class Cluster:
 
     def _read_parts(self):
         rule = self._analyzer
-        return [self.submit(tasks.read_part, part, rule) for part in self._parts()]
+        return [
+            self.submit(tasks.read_part, part, rule, number)
+            for number, part in enumerate(self._parts())
+        ]
 
     def close(self) -> None:
         """Free the counts."""

@@ -19,9 +19,15 @@ from .._compat import (
     _fit_context,
     with_callbacks,
 )
+from .._files import check_writable
 from ..backoff import BackoffClassifier
 from ..language_model import LanguageModel
-from ..language_model._encode import encode_held_out, refuse_held_out, vocabulary_rules
+from ..language_model._encode import (
+    encode_held_out,
+    number,
+    refuse_held_out,
+    vocabulary_rules,
+)
 from ..language_model._quality import merge_warnings
 from ..language_model._unknown import warn_of_unsplit
 from ..mixture import MixtureLM
@@ -85,7 +91,8 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         :class:`~sklstruct.mixture.MixtureLM` of all these, or "fast". The
         `checkpoint` of a log-linear model that is not part of another is a file in a
         folder that all workers and the client share: the shards write their states
-        beside it, and `fit` continues from them. Its `n_jobs` is the number of threads
+        beside it, at the start and once in each interval, and `fit` continues from
+        them. Its `n_jobs` is the number of threads
         for each shard.
 
     client : distributed.Client or str, default=None
@@ -229,6 +236,8 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
                 "set it to 1 or more"
             )
         client = find_client(self.client)
+        if self.folder is not None:
+            check_writable(os.path.join(self.folder, ".sklstruct"), name="folder")
         lm = clone(self.model)
         lm._validate_params()
         if lm.checkpoint is not None:
@@ -249,6 +258,8 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         self._drop()  # the workers have one model at a time
 
         rule = lm.analyzer
+        if X_val is not None:
+            X_val = number(X_val, rule, "X_val")
         parts, memory = text_parts(X, client, rule)
         cluster = Cluster(client, parts, rule, memory)
         text = Vocabulary(cluster.read())

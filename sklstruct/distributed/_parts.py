@@ -44,7 +44,12 @@ def text_parts(X: Any, client: Any, analyzer: str) -> tuple[Callable[[], list], 
     memory = _memory_of_a_thread(client)
     # Enough parts for all threads, and no more: their counts have to be merged.
     n_threads = max(1, sum(client.nthreads().values()))
-    if _of_dask(X) and hasattr(X, "to_delayed"):
+    if _of_dask(X):
+        if not hasattr(type(X), "to_delayed"):  # a Delayed has every attribute
+            raise TypeError(
+                "X must be a bag, a series, an array or a list of Delayed, each with a "
+                f"list of sentences, got a {type(X).__name__}; pass [X]"
+            )
         if getattr(X, "ndim", 1) != 1:
             raise TypeError(
                 f"X must have one dimension, got {X.ndim}; pass one column of a table"

@@ -46,7 +46,9 @@ def save_shards(
     **options: Any,
 ) -> None:
     """Write the model of the shards, whose fits have ended, to a file."""
-    path = check_path(path, "path")
+    path = check_path(
+        path, "path", "a path while the model is on workers (or call compute() before)"
+    )
     format = format_to_write(path, format, "path")
     if os.path.exists(path) and not os.path.isfile(path):
         raise ValueError(

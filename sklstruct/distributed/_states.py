@@ -23,17 +23,18 @@ class Manifest:
     """
 
     def __init__(self, checkpoint: Checkpoint, n_shards: int) -> None:
-        self._store = FileStore(checkpoint, {"n_shards": n_shards})
-        self.path = os.path.abspath(self._store.path)
+        self.path = os.path.abspath(checkpoint.path)
+        self._store = FileStore(checkpoint, {"n_shards": n_shards}, whole=self.path)
         self._written = time.monotonic()
         state = self._store.load({"number": 0})
         self.number: int | None = None if state is None else state["number"]
 
     def due(self) -> int | None:
         """The number of the state to write now, None if it is not time."""
-        if time.monotonic() - self._written < self._store.interval:
-            return None
-        return 0 if self.number is None else self.number + 1
+        if self.number is None:
+            return 0  # other fits are refused from the beginning
+        early = time.monotonic() - self._written < self._store.interval
+        return None if early else self.number + 1
 
     def commit(self, number: int, problems: list[str | None]) -> bool:
         """Record that the shards have written a state; False if that failed."""
@@ -81,7 +82,7 @@ class ShardStore(StateStore):
 
     def _store(self, number):
         path = state_path(self._path, self._shard, number)
-        return FileStore(Checkpoint(path), self._identity)
+        return FileStore(Checkpoint(path), self._identity, whole=self._path)
 
     def load(self, like: dict[str, Any] | None = None) -> dict[str, Any] | None:
         """The state to continue from, or None."""
@@ -92,7 +93,7 @@ class ShardStore(StateStore):
             raise FileNotFoundError(
                 errno.ENOENT,
                 "checkpoint: the state of a shard is gone; the folder must be one that "
-                "all workers and the client see",
+                f"all workers and the client see; remove {self._path!r} to fit anew",
                 state_path(self._path, self._shard, self._number),
             )
         return state

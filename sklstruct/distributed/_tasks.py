@@ -29,6 +29,7 @@ from ..symbols import (
     Labels,
     NumberedText,
     SentenceEncoder,
+    TextFile,
     check_symbols,
     need_symbols,
     number_sentences,
@@ -75,14 +76,25 @@ def _process_name():
 # ------------------------------------------------------------------- counting
 
 
-def read_part(part: Any, analyzer: str) -> NumberedText:
-    """A part of a text, numbered by itself."""
+def read_part(part: Any, analyzer: str, number: int) -> NumberedText:
+    """A part of a text, numbered by itself.
+
+    number: of the part, for messages about a partition of Dask.
+    """
     note = (
         f"On the worker {_process_name()}: files must be there, under the same names, "
         "for all workers"
     )
     with noted(note, FileNotFoundError):
-        return number_sentences(part, analyzer=analyzer)
+        name = f"X: partition {number}"
+        text = number_sentences(part, name=name, analyzer=analyzer)
+    if not isinstance(part, NumberedText | TextFile):
+        text.where = partial(_sentence_name, number)
+    return text
+
+
+def _sentence_name(partition, i):
+    return f"partition {partition}, sentence {i}"
 
 
 class PartWords(NamedTuple):

@@ -362,6 +362,8 @@ class _Search:
         """The best parameters."""
         self.progress = progress
         params = self._descend(self.params)
+        if self.stopped:  # by a callback, which may be gone next time
+            return params
         if not np.isfinite(self.loss):
             raise ValueError(
                 "X_val: the held-out loss of no fit is finite; give other held-out "

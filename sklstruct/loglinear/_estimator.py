@@ -137,9 +137,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
         A file such as ``fit.ckpt``, or a folder for many fits: `fit` writes its state
-        there every minute and on Ctrl-C, and continues from it in another process; see
-        `Checkpoint`. A file of other data or parameters is refused; `tol`, `max_iter`
-        and, unless it is None, `gap_tol` may change. Not for `partial_fit`.
+        there every minute, at its end and on Ctrl-C, and continues from it in another
+        process; see `Checkpoint`. A file of other data or parameters is refused; `tol`,
+        `max_iter` and, unless it is None, `gap_tol` may change. Not for `partial_fit`.
 
     padding : object, default=None
         The symbol that marks missing history in dense X.

@@ -227,8 +227,8 @@ class Fit:
                 result = self.solver.solve(self.job(report), w)
             else:
                 result = self._solve_to_gap(self.solver.gap_tol, report, w)
-        if result.status != "stopped":  # by a callback, which may be gone next time
-            self.store.finish(**result._asdict())
+            if result.status != "stopped":  # by a callback, which may be gone next time
+                self.store.finish(**result._asdict())
         return result
 
     def gap(self, w: np.ndarray) -> float:

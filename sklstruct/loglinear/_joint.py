@@ -471,8 +471,8 @@ class JointLogLinear(
                 return result, exact(result.w)[1]
         with store:
             result, slope = solve_joint(paths, exact, solver, parallel, report, store)
-        if result.status != "stopped":
-            store.finish(**result._asdict())
+            if result.status != "stopped":
+                store.finish(**result._asdict())
         return result, slope
 
     # ----------------------------------------------------------- prediction

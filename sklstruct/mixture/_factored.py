@@ -250,8 +250,8 @@ class FactoredLM(ModelClassifier):
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
         A folder (a name without a suffix), for the fits of the models that are made by
-        default; estimators that are given have their own. See
-        `sklstruct.StructuredLogLinearLM`.
+        default, so only with ``class_estimator=None``; estimators that are given have
+        their own. See `sklstruct.StructuredLogLinearLM`.
 
     classes : array-like of shape (n_classes,), default=None
         All symbols that can be predicted, in any order. None: those of y.
@@ -347,6 +347,12 @@ class FactoredLM(ModelClassifier):
 
     def __sklstruct_sub_model__(self, classes: np.ndarray, for_gate: bool) -> SubModel:
         self._validate_params()
+        if self.checkpoint is not None and not self.__sklstruct_resumable__():
+            raise ValueError(
+                "checkpoint is for the models that are made by default, and "
+                "class_estimator is given; set the checkpoint of the estimators that "
+                "are given, and leave this one None"
+            )
         default = StructuredLogLinearLM(
             penalty="l2",
             lam=0.3,
@@ -372,6 +378,9 @@ class FactoredLM(ModelClassifier):
         return FactoredSubModel(
             taxonomy, classes, estimators, for_gate, self.concentration, self.padding
         )
+
+    def __sklstruct_resumable__(self) -> bool:
+        return self.class_estimator is None
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
         """Parameters with which the estimator learns from class ids."""

@@ -41,10 +41,15 @@ def number_sentences(X: Any, name: str = "X", analyzer: str = "word") -> Numbere
     if isinstance(X, TextFile):
         return X.number(analyzer)
     if hasattr(X, "__dask_graph__"):
+        remedy = f"pass {name}.compute()"
+        if name == "X":
+            remedy = (
+                "fit by DaskLanguageModel, and score by "
+                "X.map_partitions(model.score_samples)"
+            )
         raise TypeError(
             f"{name} is a {type(X).__name__} of Dask, which would be gathered here: "
-            f"fit by DaskLanguageModel, and score by {name}.map_partitions("
-            "model.score_samples)"
+            f"{remedy}"
         )
     fault = _fault_of(X)
     if fault:

@@ -22,7 +22,7 @@ import joblib
 import numpy as np
 import pytest
 from _callbacks import StopAfter, needs_callbacks
-from _clusters import HANGS, here, local_client, on_cluster, until
+from _clusters import HANGS, here, local_client, new_client, on_cluster, until
 from _loglinear import loglinear
 from _oracles import wikitext
 from sklearn.base import clone
@@ -1332,16 +1332,62 @@ def test_checkpoints_of_other_fits_are_refused(client, tmp_path):
         ValueError, match=r"belongs to another fit \(cont|belongs to an"
     ):
         clone(model).fit(text[:-9])
-    for state in tmp_path.glob("fit.ckpt.shard1.*"):
-        state.unlink()
-    with pytest.raises(FileNotFoundError, match="the state of a shard is gone"):
+    remedy = f"^checkpoint: '{path}' belongs .*, or remove this one to fit anew\n"
+    with pytest.raises(ValueError, match=remedy):
+        clone(model).set_params(model__estimator__lam=0.4).fit(text)
+    states = list(tmp_path.glob("fit.ckpt.shard1.*"))
+    for state in states:
+        state.write_bytes(b"x")
+    with pytest.raises(ValueError, match=f"shard1.*remove '{path}' to fit anew"):
         clone(model).fit(text)
+    for state in states:
+        state.unlink()
+    with pytest.raises(FileNotFoundError, match="the state of a shard is gone") as info:
+        clone(model).fit(text)
+    assert f"remove '{path}' to fit anew" in str(info.value)
     path.write_bytes(b"\x00 not json")
     with pytest.raises(ValueError, match="is not a checkpoint"):
         clone(model).fit(text)
 
 
+def test_a_short_fit_leaves_its_checkpoint(client, tmp_path):
+    text, path = sentences(60), tmp_path / "fit.ckpt"
+    estimator = StructuredLogLinearLM(penalty="l2", lam=0.3, checkpoint=path)
+    model = on_cluster(estimator, n_shards=2).fit(text)  # once a minute
+    with pytest.raises(ValueError, match="belongs to another fit"):
+        clone(model).fit(text[:-9])
+    path.unlink()
+    clone(model).fit(text[:-9])
+
+
 # ------------------------------------------------------------------ refusals
+
+
+def test_refusals_name_the_parameter_and_the_remedy(client):
+    text = ["a b", "b a"]
+    model = on_cluster(WittenBellLM(), n_shards=2)
+    with pytest.raises(
+        TypeError, match=r"^X must be a bag.* got a Delayed.*pass \[X\]"
+    ):
+        model.fit(dask.delayed(list)(text))
+    for last, error in [(["b", None], ValueError), (3, TypeError)]:
+        X = bag.from_sequence([["a"], ["b"], ["a"], last], npartitions=2)
+        with pytest.raises(error, match="^X: partition 1[,:] sentence 1 "):
+            model.fit(X)
+    with pytest.raises(
+        ValueError, match="occurs in partition 1, sentence 0; the model"
+    ):
+        model.fit(bag.from_sequence(["a", "b </s>"], npartitions=2))
+    with pytest.raises(ValueError, match="^path must be a path while .* compute()"):
+        model.fit(text).save(io.BytesIO())
+    with pytest.raises(ValueError, match="^client='nowhere' must be the address of a"):
+        on_cluster(client="nowhere").fit(text)
+    with new_client(client.cluster) as closed:
+        pass
+    with pytest.raises(
+        SchedulerLost, match="^client: .* or the client is closed; make"
+    ):
+        on_cluster(client=closed).fit(text)
 
 
 def test_refusals(client, tmp_path):
@@ -1534,7 +1580,8 @@ def test_a_part_in_another_encoding(client, tmp_path):
     (tmp_path / "1.txt").write_bytes("caf\xe9 b\n".encode("latin-1"))
     text = bag.read_text(str(tmp_path / "*.txt"))
     with pytest.raises(
-        ValueError, match=r"X: part 1 is not utf-8: b'\\xe9' after b'caf'.*encoding="
+        ValueError,
+        match=r"X: partition 1 is not utf-8: b'\\xe9' after b'caf'.*encoding=",
     ):
         on_cluster(WittenBellLM(), n_shards=2).fit(text)
     right = bag.read_text(str(tmp_path / "*.txt"), encoding="latin-1")

@@ -327,7 +327,10 @@ def test_a_folder_that_a_worker_does_not_see(client, tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError) as info:
         model.fit(sentences(50))
     assert "give DaskLanguageModel a shared folder" in "".join(info.value.__notes__)
-    with pytest.raises(FileNotFoundError, match="no"):
+    monkeypatch.setattr(Cluster, "read", None)  # no work
+    with pytest.raises(
+        FileNotFoundError, match="folder cannot be written.*no' does not"
+    ):
         on_cluster(L2, folder=tmp_path / "no").fit(sentences(50))
 
 
@@ -362,6 +365,13 @@ def test_what_is_refused_before_any_work(client, monkeypatch, other, error, matc
     estimator = MixtureLM([("kn", KneserNeyLM()), ("other", other)])
     with pytest.raises(error, match=match):
         on_cluster(estimator).fit(["a b"])
+
+
+def test_held_out_text_of_dask_is_refused_before_any_work(client, monkeypatch):
+    monkeypatch.setattr(Cluster, "read", None)
+    text = sentences(30)
+    with pytest.raises(TypeError, match=r"^X_val is a Bag .*: pass X_val.compute\(\)$"):
+        on_cluster(mixture()).fit(text, X_val=bag.from_sequence(text))
 
 
 def test_other_refusals(client, monkeypatch):

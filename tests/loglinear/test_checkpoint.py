@@ -16,17 +16,20 @@ import numpy as np
 import pytest
 from _loglinear import joint_loglinear, loglinear, loglinear_cv
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import FunctionTransformer
 
 from sklstruct import _checkpoint
 from sklstruct._checkpoint import FileStore
+from sklstruct._progress import Progress
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import (
     L1,
     L2,
     SOLVERS,
+    AutoSolver,
     Checkpoint,
     DiagonalSolver,
     Solver,
@@ -903,9 +906,72 @@ def test_a_fit_that_was_stopped_is_not_done(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(TreeMetricSolver, "solve", solve)
         model.fit(*data())
-    assert not list(tmp_path.iterdir())
+    assert [path.suffix for path in tmp_path.iterdir()] == [".running"]
     model.fit(*data())
     assert np.array_equal(model.coef_, whole.coef_)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".fitted"]
+
+
+def test_a_search_that_was_stopped_is_not_done(tmp_path, monkeypatch):
+    whole = search().fit(*data())
+    model, step = search(checkpoint=tmp_path), Progress.step
+
+    def stopping(self, message, *what):
+        step(self, message, *what)
+        return message.startswith("fit 3:")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Progress, "step", stopping)
+        assert len(model.fit(*data()).search_results_) == 3
+    same_search(model.fit(*data()), whole)
+
+
+@pytest.mark.parametrize("kind", [partial(estimator, penalty="l2"), joint, search])
+def test_a_short_fit_leaves_its_checkpoint(kind, tmp_path):
+    X, y = data()
+    model = kind(checkpoint=tmp_path / "fit.ckpt").fit(X, y)  # once a minute
+    with pytest.raises(ValueError, match=r"another fit .* or name a folder"):
+        model.fit(X[:700], y[:700])
+    if kind is not search:
+        with pytest.warns(UserWarning, match="max_iter"):
+            short = kind(checkpoint=tmp_path / "short.ckpt", max_iter=3).fit(X, y)
+        assert (tmp_path / "short.ckpt").exists()
+        longer = short.set_params(solver=AutoSolver(tol=1e-2)).fit(X, y)
+        whole = kind(tol=1e-2).fit(X, y)
+        assert np.array_equal(longer.objective_, whole.objective_)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
+@pytest.mark.filterwarnings("ignore:One or more of the test scores:UserWarning")
+def test_a_grid_search_with_a_file_is_refused(tmp_path):
+    model = estimator(checkpoint=tmp_path / "fit.ckpt")
+    with pytest.raises(ValueError, match=r"another fit .* or name a folder"):
+        GridSearchCV(model, {"lam": [0.5, 0.2]}, cv=3).fit(*data())
+
+
+def test_a_folder_is_not_made_by_a_refusal(tmp_path):
+    fits = tmp_path / "fits"
+    for make in (estimator, joint, search):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            make(checkpoint=fits).fit([[0, 1]], [0, 1])
+    with pytest.raises(ValueError, match="no part of this KneserNeyLM"):
+        LanguageModel(KneserNeyLM(), checkpoint=fits).fit(texts())
+    with pytest.raises(ValueError, match="cannot go on from a checkpoint"):
+        estimator(solver="active_set", lam=1.0, checkpoint=fits).fit(*data())
+    assert not fits.exists()
+
+
+def test_a_checkpoint_of_a_factored_model_without_default_models(tmp_path):
+    given = estimator(padding=-1)
+    for other in (None, WittenBellLM()):
+        factored = FactoredLM(np.arange(10) // 4, given, other)
+        with pytest.raises(ValueError, match="^checkpoint is for the models that are"):
+            clone(factored).set_params(checkpoint=tmp_path).fit(*data())
+        assert not list(tmp_path.iterdir())
+    model = LanguageModel(factored, max_depth=2, unknown=None, checkpoint=tmp_path)
+    model.fit(texts())
+    assert [path.suffix for path in tmp_path.iterdir()] == [".fitted"]
+    assert model.estimator_.checkpoint is None
 
 
 def test_checkpoint_of_a_language_model(tmp_path):
