@@ -18,6 +18,7 @@ from .._files import (
     beginning_with,
     check_path,
     compression_of,
+    look_ahead,
     open_read,
     open_write,
     without_compression,
@@ -198,7 +199,7 @@ def read(
         _function(format, "read", options)
     with open_read(path_or_file, what="") as (file, label):
         try:
-            head = file.peek(_HEAD)
+            head, file = look_ahead(file, label, _HEAD)
         except DamagedData:  # the reader raises it again and names the place
             head = b"\\data\\"
         name = format or _format_of(head, label)
