@@ -13,6 +13,7 @@ import numpy as np
 from .. import exchange
 from .._checks import physical_memory
 from .._files import open_write
+from .._warnings import warn
 from ..backoff import bytes_per_token
 from ..backoff._counting import count_parts
 from ..backoff._discounts import FALLBACK, discounts_of_counts
@@ -305,6 +306,10 @@ def query(arguments: argparse.Namespace) -> None:
                 put(f"{shown}={word_id} {length} {value}\t")
         n_tokens += len(scores)
         if not whole:
+            warn(
+                "the last line has no line feed: its words are in Tokens, and not in "
+                "the sums, as in KenLM's query; end the text with a line feed"
+            )
             break
         if show_line:
             put(f"Total: {_shortest(of_line)} OOV: {unknown}\n")
