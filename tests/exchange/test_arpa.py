@@ -862,6 +862,11 @@ def swap(old, new):
 
 
 MALFORMED = {
+    "two files": (
+        PRUNED.rstrip() + "\n\n" + PRUNED,
+        len(LINES) + 2,
+        "'.*data.*' follows .end",
+    ),
     "empty": ("", None, "the file is empty"),
     "no data": (PRUNED[7:], None, "no line .data"),
     "only header": ("\\data\\\n", 2, "cut short"),
