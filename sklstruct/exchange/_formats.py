@@ -109,8 +109,8 @@ _FOREIGN: dict[bytes, str] = {
     LFS_POINTER: WHAT_POINTER,
     b"iARPA": "an iARPA file of IRSTLM; compile-lm --text=yes makes an ARPA file of it",
     b"PK\x03\x04": "a zip archive; unpack it, or read a skops file with skops.io.load",
-    b"\x80": "a pickle; read it with joblib.load, or let `sklstruct convert` make a "
-    "file of n-grams",
+    b"\x80": "a pickle; read it with joblib.load, or give it a name that ends in .pkl "
+    "for the command",
     b"sklstruct texts\n": "a text classifier; read it with TextClassifier.load",
     NATIVE.magic: "a native file of sklstruct; leave format out",
 }
