@@ -547,6 +547,7 @@ def open_read(
     """
     if hasattr(path_or_file, "read"):
         label = str(getattr(path_or_file, "name", what))
+        label = "standard input" if label == "<stdin>" else label
         yield _unpacked(path_or_file, label), label
         return
     path = check_path(path_or_file, name)

@@ -22,7 +22,7 @@ from ..exchange._arpa_levels import ArpaLevels
 from ..smoothing._levels import adjust_counts, smooth
 from ..symbols import NumberedText, SentenceEncoder, TextFile, VocabularyRules
 from ..symbols._text_file import LargeText
-from ._files import is_pickle, source_of, target_of
+from ._files import is_pickle, label_of, source_of, target_of
 
 _MARKS = {"<s>", "</s>", "<unk>"}
 _UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -203,10 +203,10 @@ def _number(
     source = sys.stdin.buffer if arguments.text == "-" else arguments.text
     file = TextFile(source, skip_blank_lines=False, memory=memory, folder=folder)
     text = file.number_or_count(bytes_per_token, "kenlm")
-    text.odd.warn("kenlm", arguments.text)
+    label = label_of(arguments.text)
+    text.odd.warn("kenlm", label)
     if text.n_sentences == 0:
-        source = "standard input" if arguments.text == "-" else arguments.text
-        raise ValueError(f"{source} is empty: give at least one sentence")
+        raise ValueError(f"{label} is empty: give at least one sentence")
     marks = [i for i, word in enumerate(text.symbols) if word in _MARKS]
     if not marks:
         return text
@@ -255,7 +255,7 @@ def build_binary(arguments: argparse.Namespace) -> None:
             "is 10^-100 then"
         )
     format = "kenlm" if kind == "probing" else kind
-    exchange.write(model, arguments.output, format=format, **options)
+    exchange.write(model, target_of(arguments.output), format=format, **options)
 
 
 def query(arguments: argparse.Namespace) -> None:
