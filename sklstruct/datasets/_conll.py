@@ -210,8 +210,7 @@ def write_conll(
                 f"bank: sentence {i} has a value that is empty or holds a separator "
                 f"or a line break: {values!r:.60}"
             )
-        alone = separator == "\t" and len(values) == 1
-        if values[0] == _DOCUMENT or (alone and whole.startswith("#")):
+        if _is_comment(whole, names, separator):
             raise ValueError(
                 f"bank: sentence {i} has a row that would be read as a comment: "
                 f"{values!r:.60}"
@@ -266,7 +265,7 @@ def _sentences(name: str, rows: Any) -> list[list[str]]:
         raise ValueError(
             f"bank[{name!r}] must be a list of sentences, got {rows!r:.60}"
         )
-    rows = list(rows)
+    rows = [row if isinstance(row, str | bytes) else list(row) for row in rows]
     for row in rows:
         if isinstance(row, str | bytes) or any(isinstance(one, bytes) for one in row):
             raise ValueError(

@@ -224,6 +224,13 @@ def test_a_comment_of_numbered_words_may_hold_a_tab():
 def test_words_that_would_be_comments_of_one_column(word):
     with pytest.raises(ValueError, match="row that would be read as a comment"):
         write_conll(BytesIO(), {"form": [[word]]})
+    with pytest.raises(ValueError, match="row that would be read as a comment"):
+        write_conll(BytesIO(), {"id": [[word]], "form": [["a"]]})
+
+
+def test_sentences_may_be_iterators():
+    bank = {"form": [iter(["a", "b"])], "tag": (map(str, (1, 2)),)}
+    assert written(bank) == "a\t1\nb\t2\n\n"
 
 
 def test_values_that_are_missing_or_empty():
