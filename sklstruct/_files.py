@@ -405,6 +405,15 @@ def beginning_with(magic: bytes, file: Any) -> Any:
     return file if magic.startswith(head[: len(magic)]) else io.BytesIO(head)
 
 
+def look_ahead(file: Any, label: str, size: int) -> tuple[bytes, io.BufferedReader]:
+    """(first bytes of a file, the file from its beginning).
+
+    A pipe is read until it has given as many bytes, or ends.
+    """
+    reader = _PeekableReader(file, label)
+    return reader.peek(size), io.BufferedReader(reader)
+
+
 class _PeekableReader(io.RawIOBase):
     """A file object from its current position, with a look ahead at its first bytes.
 
@@ -538,6 +547,7 @@ def open_read(
     """
     if hasattr(path_or_file, "read"):
         label = str(getattr(path_or_file, "name", what))
+        label = "standard input" if label == "<stdin>" else label
         yield _unpacked(path_or_file, label), label
         return
     path = check_path(path_or_file, name)

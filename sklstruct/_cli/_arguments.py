@@ -34,15 +34,27 @@ class _Version(argparse.Action):
         parser.exit(0)
 
 
+class _Name(str):
+    """An argument after ``--``, which is not an option."""
+
+
 class _Intermixed(argparse.ArgumentParser):
     """Options may stand between the names of files, as getopt of KenLM allows."""
 
     _inside = False
 
+    def _parse_optional(self, arg_string: str) -> Any:
+        if isinstance(arg_string, _Name):
+            return None
+        return super()._parse_optional(arg_string)
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         # Intermixed arguments cannot be parsed beside subcommands.
         if self._inside or subparsers(self):
             return super().parse_known_args(args, namespace)
+        if "--" in args:
+            first = args.index("--")
+            args = [*args[:first], *map(_Name, args[first + 1 :])]
         self._inside = True
         try:
             return self.parse_known_intermixed_args(args, namespace)
@@ -117,13 +129,19 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+_MODEL = (
+    "ARPA file, plain or packed, KenLM binary, native file, or .pkl of this program; "
+    "- for standard input"
+)
+
+
 def _subcommand(
     add: Any,
     name: str,
     module: str,
     help: str,
     *,
-    model: bool = False,
+    model: str = "",
     output: bool = False,
     json: bool = False,
     quiet: Sequence[str] = ("-q", "--quiet"),
@@ -133,11 +151,7 @@ def _subcommand(
     one.set_defaults(run=(module, name.replace("-", "_")))
     one.add_argument(*quiet, action="store_true", help="no warnings and no progress")
     if model:
-        one.add_argument(
-            "model", metavar="MODEL",
-            help="ARPA file, plain or packed, KenLM binary, native file, or .pkl of "
-            "this program; - for standard input",
-        )  # fmt: skip
+        one.add_argument("model", metavar="MODEL", help=model)
     if output:
         one.add_argument(
             "-o", "--output", metavar="FILE", required=True,
@@ -223,7 +237,7 @@ def _add_train(add: Any) -> None:
 
 def _add_evaluate(add: Any) -> None:
     help = "print the perplexity of a text"
-    one = _subcommand(add, "evaluate", "._models", help, model=True, json=True)
+    one = _subcommand(add, "evaluate", "._models", help, model=_MODEL, json=True)
     one.add_argument(
         "text", nargs="?", default="-", metavar="TEXT",
         help="file of one sentence per line; - or nothing for standard input",
@@ -242,7 +256,7 @@ def _add_evaluate(add: Any) -> None:
 
 def _add_sample(add: Any) -> None:
     help = "print sentences drawn from a model"
-    one = _subcommand(add, "sample", "._models", help, model=True)
+    one = _subcommand(add, "sample", "._models", help, model=_MODEL)
     one.add_argument(
         "-k", type=_at_least(0), default=10, metavar="N", help="sentences (10)"
     )
@@ -270,7 +284,7 @@ def _add_sample(add: Any) -> None:
 
 def _add_prune(add: Any) -> None:
     help = "remove n-grams that change little"
-    one = _subcommand(add, "prune", "._tables", help, model=True, output=True)
+    one = _subcommand(add, "prune", "._tables", help, model=_MODEL, output=True)
     how = one.add_mutually_exclusive_group()
     how.add_argument(
         "--threshold",
@@ -318,7 +332,7 @@ def _weights(text: str) -> list[float]:
 
 def _add_convert(add: Any) -> None:
     help = "write a model in another format"
-    one = _subcommand(add, "convert", "._tables", help, model=True)
+    one = _subcommand(add, "convert", "._tables", help, model=_MODEL)
     one.add_argument("output", metavar="OUTPUT", help="as -o for train")
     one.add_argument(
         "--precision", type=_at_least(1, 15), help="decimals of an ARPA file"
@@ -327,7 +341,7 @@ def _add_convert(add: Any) -> None:
 
 def _add_info(add: Any) -> None:
     help = "print order, sizes and marks of a model"
-    _subcommand(add, "info", "._tables", help, model=True, json=True)
+    _subcommand(add, "info", "._tables", help, model=_MODEL, json=True)
 
 
 def _add_classify(add: Any) -> None:
@@ -490,7 +504,8 @@ def _no_file(text: str) -> str:
 
 def _add_query(add: Any) -> None:
     help = "score sentences of standard input as KenLM's query"
-    one = _subcommand(add, "query", "._kenlm", help, model=True)
+    model = "ARPA file, plain or packed, KenLM binary or native file"
+    one = _subcommand(add, "query", "._kenlm", help, model=model)
     one.add_argument(
         "-v", dest="level", action="append",
         choices=["word", "sentence", "summary", "all", "0", "1", "2"],

@@ -6,7 +6,6 @@ import argparse
 import codecs
 import csv
 import io
-import json
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -16,10 +15,11 @@ import numpy as np
 
 from .._checks import INT32_MAX
 from .._files import open_read, without_compression
+from .._warnings import warn
 from ..compat import fasttext
 from ..text import TextClassifier, is_fasttext, log_loss_of, read_labelled
 from ._files import source_of, target_of
-from ._tables import print_figures, progress
+from ._tables import print_figures, progress, to_json
 
 # Lines of a labelled file that are answered at a time, and most bytes of others.
 _LINES = 4096
@@ -44,11 +44,17 @@ def _best(
     ]
 
 
+def _labels_of(model: Any) -> set[str]:
+    if isinstance(model, TextClassifier):
+        return set(map(str, model.classes_.tolist()))
+    return set(model.labels)
+
+
 def _log_loss(
     model: TextClassifier, texts: list[str], labels: list[list[str]]
 ) -> float | None:
     """That of the texts whose labels the model knows."""
-    known = set(map(str, model.classes_.tolist()))
+    known = _labels_of(model)
     several = model.estimator_.multilabel_
     kept = [
         i
@@ -112,6 +118,8 @@ def _read(
                             f"{len(row)} columns, and --columns names column "
                             f"{max(label, text)}"
                         )
+                    if not row[label - 1].strip():
+                        raise ValueError(f"the label in column {label} is empty")
                     texts.append(row[text - 1])
                     labels.append([row[label - 1]])
                 first = rows.line_num + 1
@@ -206,8 +214,8 @@ def _text(line: bytes, label: str, number: int) -> str:
 def _answer(row: list[tuple[str, float]], as_json: bool) -> str:
     if as_json:
         labels, proba = [label for label, _ in row], [p for _, p in row]
-        return json.dumps({"labels": labels, "proba": proba}, ensure_ascii=False)
-    return " ".join(chain.from_iterable((label, f"{p:.6g}") for label, p in row))
+        return to_json({"labels": labels, "proba": proba})
+    return "\t".join(chain.from_iterable((label, f"{p:.6g}") for label, p in row))
 
 
 def test(arguments: argparse.Namespace) -> None:
@@ -216,6 +224,12 @@ def test(arguments: argparse.Namespace) -> None:
     with progress(arguments, f"reading {arguments.model}"):
         model = _load(arguments.model)
         texts, labels = _read(arguments.text, arguments)
+    known = _labels_of(model)
+    if known.isdisjoint(chain.from_iterable(labels)):
+        warn(
+            f"no label of {arguments.text} is a label of the model, such as "
+            f"{min(known)!r}; see --label-prefix and --columns"
+        )
     k, n_found, n_right = arguments.k, 0, 0
     for i in range(0, len(texts), _LINES):
         part = slice(i, i + _LINES)

@@ -42,10 +42,13 @@ def check_files(arguments: argparse.Namespace) -> None:
     for name in _INPUTS:
         value = given.get(name) or []
         inputs += [value] if isinstance(value, str) else value
-    if arguments.subcommand == "query":
-        inputs.append("-")
+    if arguments.subcommand == "query" and "-" in inputs:
+        raise ValueError(
+            "MODEL must be a file: query reads sentences from standard input, which "
+            "can be read once only"
+        )
     if inputs.count("-") > 1:
-        raise ValueError("-: standard input can be read once only, and is given twice")
+        raise ValueError("standard input can be read once only, and is given twice")
     read = [status for path in inputs for status in _regular_files(path)]
     for name, option in _OUTPUTS.items():
         path = given.get(name)
@@ -95,6 +98,11 @@ def _check_output(path: str, option: str, of_one_format: bool) -> None:
 def source_of(path: str) -> Any:
     """A path, or the file object of standard input for "-"."""
     return sys.stdin.buffer if path == "-" else path
+
+
+def label_of(path: str) -> str:
+    """The name of a file in messages."""
+    return "standard input" if path == "-" else path
 
 
 def target_of(path: str) -> Any:

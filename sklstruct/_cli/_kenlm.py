@@ -13,6 +13,7 @@ import numpy as np
 from .. import exchange
 from .._checks import physical_memory
 from .._files import open_write
+from .._warnings import warn
 from ..backoff import bytes_per_token
 from ..backoff._counting import count_parts
 from ..backoff._discounts import FALLBACK, discounts_of_counts
@@ -21,7 +22,7 @@ from ..exchange._arpa_levels import ArpaLevels
 from ..smoothing._levels import adjust_counts, smooth
 from ..symbols import NumberedText, SentenceEncoder, TextFile, VocabularyRules
 from ..symbols._text_file import LargeText
-from ._files import is_pickle, source_of, target_of
+from ._files import is_pickle, label_of, source_of, target_of
 
 _MARKS = {"<s>", "</s>", "<unk>"}
 _UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -202,10 +203,10 @@ def _number(
     source = sys.stdin.buffer if arguments.text == "-" else arguments.text
     file = TextFile(source, skip_blank_lines=False, memory=memory, folder=folder)
     text = file.number_or_count(bytes_per_token, "kenlm")
-    text.odd.warn("kenlm", arguments.text)
+    label = label_of(arguments.text)
+    text.odd.warn("kenlm", label)
     if text.n_sentences == 0:
-        source = "standard input" if arguments.text == "-" else arguments.text
-        raise ValueError(f"{source} is empty: give at least one sentence")
+        raise ValueError(f"{label} is empty: give at least one sentence")
     marks = [i for i, word in enumerate(text.symbols) if word in _MARKS]
     if not marks:
         return text
@@ -254,7 +255,7 @@ def build_binary(arguments: argparse.Namespace) -> None:
             "is 10^-100 then"
         )
     format = "kenlm" if kind == "probing" else kind
-    exchange.write(model, arguments.output, format=format, **options)
+    exchange.write(model, target_of(arguments.output), format=format, **options)
 
 
 def query(arguments: argparse.Namespace) -> None:
@@ -305,6 +306,10 @@ def query(arguments: argparse.Namespace) -> None:
                 put(f"{shown}={word_id} {length} {value}\t")
         n_tokens += len(scores)
         if not whole:
+            warn(
+                "the last line has no line feed: its words are in Tokens, and not in "
+                "the sums, as in KenLM's query; end the text with a line feed"
+            )
             break
         if show_line:
             put(f"Total: {_shortest(of_line)} OOV: {unknown}\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -16,8 +15,15 @@ from ..backoff import mix
 from ..language_model import LanguageModel, interpolate
 from ..symbols import NumberedText, TextFile, join_symbols
 from ._arguments import MODELS
-from ._files import is_pickle, read_words, source_of
-from ._tables import load_pickle, print_figures, progress, save_pickle, save_table
+from ._files import is_pickle, label_of, read_words, source_of
+from ._tables import (
+    load_pickle,
+    print_figures,
+    progress,
+    save_pickle,
+    save_table,
+    to_json,
+)
 
 
 def text_of(paths: list[str]) -> TextFile:
@@ -78,7 +84,7 @@ def evaluate(arguments: argparse.Namespace) -> None:
     """``sklstruct evaluate``."""
     lm = load(arguments, arguments.model, out_of_vocabulary="exclude")
     # Read once: standard input cannot be read again.
-    text = lm.number_text(text_of([arguments.text]), arguments.text)
+    text = lm.number_text(text_of([arguments.text]), label_of(arguments.text))
     if arguments.by_depth:
         table = lm.perplexity_by_depth(text)
         rows = [
@@ -122,7 +128,7 @@ def _print_sentences(lm: LanguageModel, text: NumberedText, as_json: bool) -> No
             "sentence": join_symbols(symbols, analyzer),
         }
         if as_json:
-            print(json.dumps(row, ensure_ascii=False))
+            print(to_json(row))
         else:
             print("\t".join(map(shown, row.values())))
 

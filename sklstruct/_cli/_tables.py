@@ -167,11 +167,17 @@ def info(arguments: argparse.Namespace) -> None:
     print_figures(figures, arguments.json)
 
 
+def to_json(figures: Any) -> str:
+    """JSON, which has no infinite numbers: null takes their place."""
+    figures = json.loads(json.dumps(figures), parse_constant=lambda _: None)
+    return json.dumps(figures, ensure_ascii=False)
+
+
 def print_figures(figures: Any, as_json: bool, to_errors: bool = False) -> None:
     """Numbers with names, or rows of them, as text or as JSON."""
     out = sys.stderr if to_errors else sys.stdout
     if as_json:
-        print(json.dumps(figures, ensure_ascii=False), file=out)
+        print(to_json(figures), file=out)
     elif isinstance(figures, list):
         print("\t".join(figures[0]), file=out)
         for row in figures:

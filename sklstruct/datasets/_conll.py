@@ -64,8 +64,9 @@ def read_conll(
 
         comments : list of list of str
             Lines before each sentence, without line breaks: in files with tabs those
-            that begin with "#" and hold no tab, in all files additional blank lines and
-            the documents' ``-DOCSTART-`` lines. "#" is a word in files with spaces.
+            that begin with "#" and hold no tab, or whose first column is ``id``; in all
+            files additional blank lines and the documents' ``-DOCSTART-`` lines. "#" is
+            a word in files with spaces. Lines after the last sentence are left out.
         extra_rows : list of list of (int, tuple of str)
             Rows of ranges of words (``1-2``) and of empty nodes (``3.1``) of each
             sentence, with the number of words before the row.
@@ -77,9 +78,9 @@ def read_conll(
     Raises
     ------
     ValueError
-        A line with another number of columns, a comment inside a sentence, or numbers
-        of words that are not 1, 2, ...; text that is not UTF-8. The message has the
-        file and the line.
+        A line with another number of columns, a comment inside a sentence, numbers of
+        words that are not 1, 2, ..., or a range beyond the sentence; text that is not
+        UTF-8. The message has the file and the line.
 
     OSError
         A file that cannot be read.
@@ -120,7 +121,7 @@ def write_conll(
     r"""Write a tree bank or tagged text, one word per line.
 
     A file that `read_conll` has read is written line by line as it was, except that
-    blank lines at the end, carriage returns and runs of spaces are not kept.
+    lines after the last sentence, carriage returns and runs of spaces are not kept.
 
     Parameters
     ----------
@@ -140,8 +141,10 @@ def write_conll(
     Raises
     ------
     ValueError
-        Columns of different lengths; a sentence or a row without words; a value that
-        holds a separator or a line break; an empty value in a file with spaces.
+        Columns of different lengths; a sentence or a row without words; a sentence that
+        is a string; a value that is bytes, or holds a separator or a line break; an
+        empty value in a file with spaces; comments and extra rows that `read_conll`
+        would read as words.
 
     OSError
         A file that cannot be written. The old file is unchanged.
@@ -189,20 +192,25 @@ def write_conll(
     for i, before in enumerate(comments):
         if isinstance(before, str) or any("\n" in line for line in before):
             raise ValueError(f"bank['comments'][{i}] must be a list of lines")
-    wrong = re.compile("[ \t\r\n]|^$" if separator == " " else "[\t\r\n]")
+        wrong = [one for one in before if not _is_comment(one, names, separator)]
+        if wrong:
+            raise ValueError(
+                f"bank['comments'][{i}] has a line that would be read as a word: "
+                f"{wrong[0]!r:.60}"
+            )
+    bad = re.compile("[ \t\r\n]|^$" if separator == " " else "[\t\r\n]")
 
     def line(values: Iterable[str], i: int) -> str:
         values = tuple(values)
         whole = separator.join(values)
         if len(values) != len(names):
             raise ValueError(f"bank: sentence {i} has a row of {len(values)} columns")
-        if any(map(wrong.search, values)) or not whole.strip(" \t"):
+        if any(map(bad.search, values)) or not whole.strip(" \t"):
             raise ValueError(
                 f"bank: sentence {i} has a value that is empty or holds a separator "
                 f"or a line break: {values!r:.60}"
             )
-        alone = separator == "\t" and len(values) == 1
-        if values[0] == _DOCUMENT or (alone and whole.startswith("#")):
+        if _is_comment(whole, names, separator):
             raise ValueError(
                 f"bank: sentence {i} has a row that would be read as a comment: "
                 f"{values!r:.60}"
@@ -214,8 +222,18 @@ def write_conll(
             lines = [line(row, i) for row in zip(*(column[i] for column in table))]
             if not lines and not extra[i]:
                 raise ValueError(f"bank: sentence {i} has no words")
+            m, place = len(lines), f"bank['extra_rows'][{i}]"
             for position, row in reversed(extra[i]):
-                lines.insert(position, line(row, i))
+                new = line(row, i)
+                if "id" not in names or not 0 <= position <= m:
+                    raise ValueError(
+                        f"{place} needs the column id and positions from 0 to {m}, "
+                        f"got {position} for {new!r:.60}"
+                    )
+                if not _is_extra(row[names.index("id")], position, place):
+                    raise ValueError(f"{place} has the row of a word: {new!r:.60}")
+                lines.insert(position, new)
+            _check_ranges(extra[i], names, m, place)
             text = "\n".join([*comments[i], *lines, "", ""])
             if i == 0 and text.startswith(_MARK):
                 text = _MARK + text
@@ -247,6 +265,13 @@ def _sentences(name: str, rows: Any) -> list[list[str]]:
         raise ValueError(
             f"bank[{name!r}] must be a list of sentences, got {rows!r:.60}"
         )
+    rows = [row if isinstance(row, str | bytes) else list(row) for row in rows]
+    for row in rows:
+        if isinstance(row, str | bytes) or any(isinstance(one, bytes) for one in row):
+            raise ValueError(
+                f"bank[{name!r}] must have lists of words that are not bytes, got "
+                f"{row!r:.60}"
+            )
     return [["_" if is_missing(one) else str(one) for one in row] for row in rows]
 
 
@@ -284,15 +309,14 @@ def _read(
     # Equal values are one string: a file has few tags and many rows.
     values: dict[str, str] = {}
     for place, line in lines:
-        if separator != " " and line.startswith("#") and "\t" not in line:
+        if line.startswith("#") and _is_comment(line, names, separator):
             if rows or extra:
                 raise ValueError(f"{place}: a comment inside a sentence: {line!r:.60}")
             if of_file and not table and not comments and line.startswith(_NAMES):
                 names = _names(line.removeprefix(_NAMES).lower().split())
             comments.append(line)
         elif line.strip(" \t"):
-            tabs = separator == "\t"
-            parts = line.split("\t") if tabs else _BLANKS.split(line.strip(" \t"))
+            parts = _fields(line, separator)
             row = tuple(map(values.setdefault, parts, parts))
             if row[0] == _DOCUMENT and not rows:
                 comments.append(line)
@@ -307,6 +331,7 @@ def _read(
             else:
                 rows.append(row)
         elif rows or extra:
+            _check_ranges(extra, names, len(rows), place)
             table.append(rows)
             bank.comments.append(comments)
             bank.extra_rows.append(extra)
@@ -318,6 +343,30 @@ def _read(
         bank[name] = [[row[k] for row in rows] for rows in table]
     bank.separator = separator
     return bank
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    """The columns of a line that is not blank."""
+    return line.split("\t") if separator == "\t" else _BLANKS.split(line.strip(" \t"))
+
+
+def _is_comment(line: str, names: tuple[str, ...], separator: str) -> bool:
+    """Whether a line before the first row of a sentence is a comment."""
+    if separator == "\t" and line.startswith("#"):
+        return names[0] == "id" or "\t" not in line
+    return not line.strip(" \t") or _fields(line, separator)[0] == _DOCUMENT
+
+
+def _check_ranges(
+    extra: Sequence, names: tuple[str, ...], n_words: int, place: str
+) -> None:
+    for _, row in extra:
+        both = _RANGE.match(row[names.index("id")])
+        if both and int(both[2]) > n_words:
+            raise ValueError(
+                f"{place}: the range {both[0]} is beyond the {n_words} words of the "
+                "sentence"
+            )
 
 
 def _is_extra(number: str, n_words: int, place: str) -> bool:

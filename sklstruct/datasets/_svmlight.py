@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -193,6 +194,7 @@ def _read(
 ) -> tuple[sp.csr_matrix, NDArray, NDArray, tuple[int, int, int] | None]:
     """(X, ptr and labels of each sample, sizes in the first line or None)."""
     with open_read(path, name="paths") as (file, _):
+        lines = None
         try:
             head = file.readline()
             start = len(codecs.BOM_UTF8) * head.startswith(codecs.BOM_UTF8)
@@ -204,18 +206,17 @@ def _read(
                     f"the first line says {sizes[1]} features and {sizes[2]} labels; "
                     "no more than 2^31 of each can be read"
                 )
+            lines = _SampleLines(file, 1 + (sizes is not None))
             X, y = load_svmlight_file(
-                _SampleLines(file, 1 + (sizes is not None)),
-                dtype=dtype,
-                zero_based=True,
-                multilabel=True,
+                lines, dtype=dtype, zero_based=True, multilabel=True
             )
         except DamagedData as exc:
             raise ValueError(f"{path} is damaged: {exc}") from exc
         except (ValueError, OverflowError) as exc:
+            place = f"line {lines.number}: " if lines and lines.number else ""
             raise ValueError(
                 f"{path} has a line that is not a sample, `label,label,... "
-                f"feature:value ...`: {exc}"
+                f"feature:value ...`: {place}{exc}"
             ) from exc
     X = sp.csr_matrix(X)  # by `sparse_interface` an array
     n = len(y)
@@ -262,8 +263,10 @@ class _SampleLines:
     """The lines of a file for `load_svmlight_file`, which passes over blank ones.
 
     With several labels a blank line inside the file may be a sample without labels and
-    features, so that it is refused.
+    features, so that it is refused. `number` is that of the line that is parsed.
     """
+
+    number = 0
 
     def __init__(self, file: Any, first: int) -> None:
         self._file, self._first = file, first
@@ -275,12 +278,24 @@ class _SampleLines:
             if line.isspace():
                 blank = blank or number
             elif blank is not None:
+                self.number = 0
                 raise ValueError(
                     f'line {blank} is blank; write " 0:0" for a sample without labels '
                     "and features"
                 )
             else:
+                self.number = number
+                # Python's numbers may have "_", and scikit-learn passes over "qid:".
+                if b"_" in line or b"qid" in line:
+                    _check_numbers(line)
                 yield line
+        self.number = 0
+
+
+def _check_numbers(line: bytes) -> None:
+    odd = re.match(rb"[^#]*(_|qid)", line)
+    if odd:
+        raise ValueError(f"{odd[1].decode()!r} is not part of a number")
 
 
 def _sizes(line: bytes) -> tuple[int, int, int] | None:

@@ -324,6 +324,8 @@ def read_arpa(file: Any, label: str) -> BackoffModel:
             "it",
             source.line - 1,
         )
+    if (rest := source.read_content()) is not None:
+        raise source.fail(f"{_quoted(rest)} follows \\end\\", source.line - 1)
     spelt, roles = decode_words(source, raw, sections[0].first_line)
     return build_model(source, spelt, roles, sections)
 

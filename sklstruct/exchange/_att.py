@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._warnings import warn
 from ..backoff import BackoffModel, close_model
 from ..context_tree import find_pairs
 from ._arpa_read import Section, build_model
@@ -46,6 +47,11 @@ def att_lines(file: Any, label: str) -> Iterator[AttLine]:
         lines = data.decode("utf-8").split("\n")
     except UnicodeDecodeError as exc:
         raise ValueError(f"{label}: the file is not UTF-8 text: {exc}") from exc
+    if lines[-1].strip():
+        warn(
+            f"{label}: line {len(lines)}: the last line has no line feed; the file may "
+            "be cut short"
+        )
     found = False
     for number, line in enumerate(lines, start=1):
         line = line.strip(" \t\r")

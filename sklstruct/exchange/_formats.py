@@ -18,6 +18,7 @@ from .._files import (
     beginning_with,
     check_path,
     compression_of,
+    look_ahead,
     open_read,
     open_write,
     without_compression,
@@ -108,8 +109,8 @@ _FOREIGN: dict[bytes, str] = {
     LFS_POINTER: WHAT_POINTER,
     b"iARPA": "an iARPA file of IRSTLM; compile-lm --text=yes makes an ARPA file of it",
     b"PK\x03\x04": "a zip archive; unpack it, or read a skops file with skops.io.load",
-    b"\x80": "a pickle; read it with joblib.load, or let `sklstruct convert` make a "
-    "file of n-grams",
+    b"\x80": "a pickle; read it with joblib.load, or give it a name that ends in .pkl "
+    "for the command",
     b"sklstruct texts\n": "a text classifier; read it with TextClassifier.load",
     NATIVE.magic: "a native file of sklstruct; leave format out",
 }
@@ -198,7 +199,7 @@ def read(
         _function(format, "read", options)
     with open_read(path_or_file, what="") as (file, label):
         try:
-            head = file.peek(_HEAD)
+            head, file = look_ahead(file, label, _HEAD)
         except DamagedData:  # the reader raises it again and names the place
             head = b"\\data\\"
         name = format or _format_of(head, label)

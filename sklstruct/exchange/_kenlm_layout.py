@@ -290,6 +290,13 @@ def read_layout(image: Any, label: str) -> Layout:
         raise fail(f"{n_words} words, and {counts[0]} unigrams")
     if layout.end > len(image):
         raise fail(f"cut short: {len(image)} bytes, the tables need {layout.end}")
+    # Each word has a NUL after it; to count them would read all.
+    least = layout.end + 2 * n_words if has_words else 0
+    if len(image) < least or (has_words and image[-1] != 0):
+        raise fail(
+            f"cut short or damaged: {n_words} words are spelt at its end, and NUL ends "
+            "each of them"
+        )
     return layout._replace(has_words=bool(has_words))
 
 

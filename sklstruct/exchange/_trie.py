@@ -320,6 +320,8 @@ def ngrams(source: File, image: np.ndarray, layout: Layout) -> tuple[list[Found]
     n = layout.n_words
     unigrams = layout.unigrams.of(image).copy().view(np.uint32).reshape(-1, 4)[: n + 1]
     prob, weight = unigrams[:n, 0], unigrams[:n, 1]
+    if (prob.view(np.float32) > 0).any():
+        raise source.fail("damaged: the log10-probability of a unigram is above 0")
     ids = np.arange(n, dtype=np.int32)[:, None]
     ptr = np.ascontiguousarray(unigrams[:, 2:]).view(np.uint64).ravel()
     found = [(ids, prob, weight)]

@@ -81,7 +81,7 @@ class FileWords:
                 f"{words[self.special['start']]!r} is a class of the model, but <s> is "
                 "never predicted in a file; rename the class by relabel"
             )
-        if self.special["end"] >= n_classes and labels.start is not None:
+        if self.special["end"] >= n_classes:
             warn(
                 "end: the model has no end mark, and in a file </s> is a word of "
                 "probability 0; score its sentences without their ends "

@@ -8,8 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .._warnings import warn
 from ..symbols import NumberedText
 from ._unknown import lost_word
+
+# A sum of rounded logarithms, of which a file may have few decimals, can be above 0.
+_ROUNDING = 0.01
 
 
 class Scored(NamedTuple):
@@ -68,7 +72,15 @@ def check_text(model: Any, X: Iterable) -> NumberedText:
 
 def score_positions(model: Any, X: Iterable) -> Scored:
     """Every predicted position of a text, in ids; errors as `token_log_proba`."""
-    return model.predictor.score(check_text(model, X))
+    scored = model.predictor.score(check_text(model, X))
+    n_above = np.count_nonzero(scored.log_prob > _ROUNDING)
+    if n_above:
+        warn(
+            f"X: {n_above} token(s) have a probability above 1: the model is not "
+            "normalised, and its perplexities are too small; backoff_model_."
+            "check_normalized() says by how much its rows miss 1"
+        )
+    return scored
 
 
 def _check_lists(text, labels):

@@ -282,7 +282,12 @@ class FastTextFile:
 
 
 def is_fasttext(path: str | bytes | os.PathLike) -> bool:
-    """Whether the first bytes of a file are those of a model of fastText."""
+    """Whether the first bytes of a file are those of a model of fastText.
+
+    False for a pipe, whose first bytes can be read once only.
+    """
+    if not os.path.isfile(path):
+        return False
     with open(path, "rb") as file:
         return file.read(len(_MAGIC)) == _MAGIC
 

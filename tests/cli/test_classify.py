@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -200,12 +201,43 @@ def test_a_byte_order_mark_is_skipped(folder, name, capsys):
     assert out[: len(NEW)] == out[len(NEW) :]
 
 
+def test_labels_of_tables(folder, capsys):
+    """They may hold blanks, and are not empty."""
+    rows = "".join(
+        f"{y.replace('_', ' ')} x,{text}\n" for text, y in zip(TEXTS, LABELS)
+    )
+    Path("blanks.csv").write_text(rows)
+    assert run("train", "blanks.csv", "m.sktext") == 0
+    capsys.readouterr()
+    assert run("predict", "m.sktext", "new.txt") == 0
+    (label, p), *_ = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert label.endswith(" x") and 0 < float(p) <= 1
+    Path("empty.csv").write_text(rows + ",a text\n")
+    assert run("train", "empty.csv", "m.sktext") == 1
+    assert "the label in column 1 is empty" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
+def test_a_model_is_read_from_a_pipe(folder, capsys):
+    assert run("train", "one.txt", "m.sktext", "-q") == 0
+    capsys.readouterr()
+    assert run("predict", "m.sktext", "new.txt") == 0
+    expected = capsys.readouterr().out
+    os.mkfifo("pipe")
+    feed = "open('pipe', 'wb').write(open('m.sktext', 'rb').read())"
+    with subprocess.Popen([sys.executable, "-c", feed]):
+        assert run("predict", "pipe", "new.txt") == 0
+    assert capsys.readouterr().out == expected
+
+
 def test_labels_that_the_model_lacks_have_no_log_loss(folder, capsys):
     assert run("train", "one.txt", "m", "-q") == 0
     capsys.readouterr()
     Path("other.txt").write_text("__label__none a text\n__label__none more\n")
     assert run("test", "m", "other.txt", "--json") == 0
-    figures = json.loads(capsys.readouterr().out)
+    out, err = capsys.readouterr()
+    figures = json.loads(out)
+    assert "no label of other.txt is a label of the model, such as '__label__" in err
     assert figures["precision_at_1"] == 0 and figures["log_loss"] is None
 
 

@@ -10,9 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import joblib
+import numpy as np
 import pytest
 
 from sklstruct import LanguageModel, _cli, exchange
+from sklstruct._cli._tables import print_figures
 from sklstruct.datasets import load_python_topics
 from sklstruct.symbols import TextFile
 
@@ -222,6 +224,43 @@ def test_models_from_standard_input(folder, capsys, monkeypatch):
 def test_standard_input_is_read_once(given, folder, capsys):
     assert run(*given) == 1
     assert "can be read once only" in capsys.readouterr().err
+
+
+def test_a_name_that_begins_with_a_dash(folder, capsys):
+    assert run("convert", "m.arpa", "--", "-m.sklm") == 0
+    assert run("info", "--", "-m.sklm") == run("info", "--", "m.arpa") == 0
+    with pytest.raises(SystemExit, match="2"):
+        run("info", "-m.sklm")
+    assert run("classify", "predict", "--", "-absent", "t.txt") == 1
+    assert "No such file or directory: '-absent'" in capsys.readouterr().err
+
+
+def test_a_binary_to_standard_output(folder, capsysbinary):
+    assert run("build_binary", "m.arpa", "a.bin") == 0
+    assert run("build_binary", "m.arpa", "-") == 0
+    assert capsysbinary.readouterr().out == Path("a.bin").read_bytes()
+    assert not Path("-").exists()
+
+
+def test_standard_input_has_one_name(folder, capsys, monkeypatch):
+    assert run("query", "-") == 1
+    assert "MODEL must be a file" in capsys.readouterr().err
+    for given in (["evaluate", "m.arpa", "-"], ["lmplz", "-o", 2]):
+        assert run(*given, stdin=b"a\xff\n", monkeypatch=monkeypatch) == 1
+        assert "standard input, line 1: invalid UTF-8" in capsys.readouterr().err
+    text = b"unheard of\n" * 9
+    assert run("evaluate", "m.arpa", stdin=text, monkeypatch=monkeypatch) == 0
+    assert "standard input: 9 of 18 words are unknown" in capsys.readouterr().err
+    file = io.BytesIO(b"no model")
+    file.name = "<stdin>"
+    with pytest.raises(ValueError, match="standard input, line 2: the file has no"):
+        exchange.read(file)
+
+
+def test_json_has_no_infinite_number(capsys):
+    print_figures({"perplexity": np.inf, "rows": [{"p": np.nan, "q": 0.1}]}, True)
+    out = '{"perplexity": null, "rows": [{"p": null, "q": 0.1}]}\n'
+    assert capsys.readouterr().out == out
 
 
 def test_vocabularies(folder, capsys, monkeypatch):

@@ -334,3 +334,17 @@ def test_query_of_nothing(tmp_path):
     ]
     _, out, _ = run_ours("query", path, "-v", "word", "-v", "0", stdin=b"a\n")
     assert "=" not in out and "Total" not in out and "Tokens:\t2" in out
+
+
+def test_query_of_a_last_line_without_a_line_feed(tmp_path):
+    """KenLM counts its words as tokens, and leaves them out of the sums."""
+    path = tmp_path / "m.arpa"
+    lmplz(TEXT, "--discount_fallback", "--arpa", path)
+    whole, cut = (
+        run_ours("query", path, "-v", "0", stdin=text) for text in (b"a\n", b"a\nb c")
+    )
+    (one, n_one), (more, n_more) = (
+        (float(out.split()[3]), int(out.split()[-1])) for _, out, _ in (whole, cut)
+    )
+    assert (n_one, n_more) == (2, 4) and more**2 == pytest.approx(one)
+    assert "line feed" not in whole[2] and "has no line feed" in cut[2]

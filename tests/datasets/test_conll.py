@@ -133,6 +133,8 @@ def test_answers_of_a_tagger_are_written():
         ("3-4", "3-3", "line 7: id '3-3'"),
         ("5.1", "4.1", "line 11: id '4.1' after 5 words"),
         ("3-4\tal", "# a comment\n3-4\tal", "line 7: a comment inside a sentence"),
+        ("3-4\tal", "# a\tb\n3-4\tal", "line 7: a comment inside a sentence"),
+        ("3-4\tal", "3-99\tal", "line 13: the range 3-99 is beyond the 5 words"),
     ],
 )
 def test_wrong_lines_are_named(old, new, message):
@@ -179,6 +181,12 @@ def test_wrong_input(tmp_path):
         ({"form": "ab"}, "must be a list of sentences, got 'ab'"),
         ({"form": [["a"]], "comments": [[], []]}, "must have 1 entries"),
         ({"lemma": [["a"]]}, "bank must have one of the columns form"),
+        ({"form": ["ab"]}, r"bank\['form'\] must have lists of words .* got 'ab'"),
+        ({"form": [[b"a"]]}, r"must have lists of words that are not bytes, got \[b'a"),
+        ({"form": [["a"]], "comments": [["x"]]}, "would be read as a word: 'x'"),
+        ({"form": [["a"]], "comments": [["# x\ty"]]}, "would be read as a word"),
+        ({"form": [["a"]], "comments": [["# x"]], "separator": " "}, "read as a word"),
+        ({"form": [["a"]], "extra_rows": [[(0, ("1-2", "x"))]]}, "needs the column id"),
     ],
 )
 def test_what_cannot_be_written(tmp_path, bank, message):
@@ -190,10 +198,39 @@ def test_what_cannot_be_written(tmp_path, bank, message):
     assert [p.name for p in tmp_path.iterdir()] == ["a.conll"]
 
 
+@pytest.mark.parametrize(
+    ("position", "number", "message"),
+    [
+        (-1, "1-2", "positions from 0 to 1, got -1"),
+        (2, "2-3", "positions from 0 to 1, got 2"),
+        (0, "x", r"bank\['extra_rows'\]\[0\]: id 'x' after 0 words"),
+        (0, "1", "has the row of a word"),
+        (0, "1-2", "the range 1-2 is beyond the 1 words"),
+    ],
+)
+def test_extra_rows_that_would_not_be_read(position, number, message):
+    bank = {"form": [["a"]], "extra_rows": [[(position, (number, "ab"))]]}
+    with pytest.raises(ValueError, match=message):
+        write_conll(BytesIO(), bank, ("id", "form"))
+
+
+def test_a_comment_of_numbered_words_may_hold_a_tab():
+    bank = read_conll(TREES.replace("# text", "# text\t"))
+    assert any("\t" in line for line in bank.comments[0])
+    assert read_conll(written(bank)).comments == bank.comments
+
+
 @pytest.mark.parametrize("word", ["-DOCSTART-", "#"])
 def test_words_that_would_be_comments_of_one_column(word):
     with pytest.raises(ValueError, match="row that would be read as a comment"):
         write_conll(BytesIO(), {"form": [[word]]})
+    with pytest.raises(ValueError, match="row that would be read as a comment"):
+        write_conll(BytesIO(), {"id": [[word]], "form": [["a"]]})
+
+
+def test_sentences_may_be_iterators():
+    bank = {"form": [iter(["a", "b"])], "tag": (map(str, (1, 2)),)}
+    assert written(bank) == "a\t1\nb\t2\n\n"
 
 
 def test_values_that_are_missing_or_empty():

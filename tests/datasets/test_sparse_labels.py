@@ -93,6 +93,10 @@ def test_files_have_the_same_columns(tmp_path):
         ("1 0:1e39\n", "not finite"),
         ("1 -3:1\n", "not a sample"),
         ("1 3:1 3:1\n", "sorted and unique"),
+        ("1 0:1\n1 0:x\n1 0:1\n", "feature:value ...`: line 2: could not convert"),
+        ("2 2 2\n1 0:1\n1 0:x\n", "line 3: could not convert"),
+        ("1 0:1\n0_1:2\n", "line 2: '_' is not part of a number"),
+        ("1 qid:7 0:1\n", "line 1: 'qid' is not part of a number"),
         ("1 2147483648:1\n", r"too large|2\^31"),
     ],
 )

@@ -614,6 +614,15 @@ def test_integer_symbols_and_unknown_context_symbols():
     assert {"100", "0", "1", "<s>"} <= {*again.labels.symbols}
 
 
+def test_an_end_mark_that_the_model_lacks_is_a_warning():
+    text = "\\data\\\nngram 1=2\n\n\\1-grams:\n-0.3\ta\n-0.3\tb\n\n\\end\\\n"
+    model = read(text)
+    for name in ("arpa", "kenlm", "trie"):
+        with pytest.warns(UserWarning, match="end: the model has no end mark"):
+            again = read(written(model, format=name))
+        assert (model.labels.end, again.labels.end) == (None, "</s>")
+
+
 # ----------------------------------------------------------------------- numbers
 
 
@@ -853,6 +862,11 @@ def swap(old, new):
 
 
 MALFORMED = {
+    "two files": (
+        PRUNED.rstrip() + "\n\n" + PRUNED,
+        len(LINES) + 2,
+        "'.*data.*' follows .end",
+    ),
     "empty": ("", None, "the file is empty"),
     "no data": (PRUNED[7:], None, "no line .data"),
     "only header": ("\\data\\\n", 2, "cut short"),

@@ -158,6 +158,15 @@ def test_malformed_files(text, match):
         read(io.BytesIO(text.encode()), format="att")
 
 
+def test_a_last_line_without_a_line_feed_is_a_warning():
+    file = io.BytesIO()
+    write(pruned(), file, format="att")
+    with pytest.warns(
+        UserWarning, match="the last line has no line feed; the file may"
+    ):
+        read(io.BytesIO(file.getvalue()[:-1]), format="att")
+
+
 def test_what_cannot_be_written_is_refused():
     model = pruned()
     with pytest.raises(ValueError, match="backoff='cat' is a word"):

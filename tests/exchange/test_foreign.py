@@ -50,7 +50,10 @@ FILES = {
     "rest costs": (binary(1), "is probing with rest costs; only probing and trie"),
     "type 6": (binary(6), "is of type 6; only probing and trie can be read"),
     "iARPA": (b"iARPA\n\\data\\\n", "iARPA file of IRSTLM"),
-    "pickle": (pickle.dumps(["a"], protocol=4), "a pickle; read it with joblib"),
+    "pickle": (
+        pickle.dumps(["a"], protocol=4),
+        r"a pickle; read it with joblib.*ends in \.pkl",
+    ),
     "skops": (b"PK\x03\x04\x14", "skops file with skops.io.load"),
     "text classifier": (b"sklstruct texts\n\0", r"read it with TextClassifier\.load"),
     "CR alone": (arpa().replace(b"\n", b"\r"), "lines end in CR alone"),

@@ -1,5 +1,6 @@
 """Every format of the table: what is written comes back, from any kind of file."""
 
+import gzip
 import inspect
 import io
 import json
@@ -135,6 +136,19 @@ def test_files_of_the_caller(format):
             return data
 
     assert_same(exchange.read(Pipe(file.getvalue()[5:]), format=format), model)
+
+
+def test_a_pipe_tells_its_format():
+    model = fitted().backoff_model_
+    for name in ("arpa", "kenlm", "trie", "native"):
+        for pack in (bytes, gzip.compress):
+            file = io.BytesIO()
+            exchange.write(model, file, format=name)
+            read, write = os.pipe()
+            with os.fdopen(read, "rb") as end, os.fdopen(write, "wb", 0) as pipe:
+                pipe.write(pack(file.getvalue()))
+                pipe.close()
+                assert_same(exchange.read(end), model)
 
 
 def test_language_models_are_saved_and_loaded(format, tmp_path):

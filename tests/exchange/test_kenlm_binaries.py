@@ -546,6 +546,17 @@ def test_ends_are_checked(kind):
     for size in (0, 20, 90, 110, 140, *first, layout.end - 1, layout.end + 1):
         with pytest.raises(ValueError, match="file"):
             read(image[:size])
+    for size in (layout.end, image.size - 1):
+        with pytest.raises(OSError, match="cut short or damaged: .* words are spelt"):
+            mapped(image[:size])
+
+
+def test_a_unigram_of_a_trie_is_not_above_1():
+    image = trie_image(MODELS["order 3"])
+    unigrams = read_layout(memoryview(image), "file").unigrams
+    above = np.float32(0.5).tobytes()
+    with pytest.raises(ValueError, match="log10-probability of a unigram is above 0"):
+        read(change(image, unigrams.first + unigrams.width, above))
 
 
 def test_full_tables_are_refused():

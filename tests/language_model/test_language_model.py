@@ -554,6 +554,20 @@ def test_arpa_without_unknown_word(tmp_path):
 # --------------------------------------------------------------- scikit-learn
 
 
+def test_probabilities_above_1_are_a_warning(tmp_path):
+    path = tmp_path / "odd.arpa"
+    path.write_text(
+        "\\data\\\nngram 1=3\nngram 2=1\n\n\\1-grams:\n-99\t<s>\n-0.5\ta\t5\n"
+        "-0.5\t</s>\n\n\\2-grams:\n-0.1\t<s> a\n\n\\end\\\n"
+    )
+    model = LanguageModel.load(path)
+    with pytest.warns(UserWarning, match=r"X: 1 token\(s\) have a probability above 1"):
+        assert model.perplexity(["a"]) < 1
+    path.write_text(path.read_text().replace("\t5\n", "\t0.501\n"))
+    with warnings.catch_warnings(action="error"):
+        LanguageModel.load(path).perplexity(["a"])
+
+
 def test_grid_search_needs_no_scoring():
     text = make_text(80)
     model = LanguageModel(StructuredLogLinearLM(penalty="l2"), min_count=1)
