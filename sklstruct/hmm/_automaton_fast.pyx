@@ -14,34 +14,19 @@ cdef class Arcs:
     """A bundle of checked arrays that the kernels of this package read."""
 
     def __init__(self, automaton):
-        cdef const int[::1] parent = automaton.tree.parent
-        cdef const int[::1] symbol = automaton.tree.symbol
-        cdef const int[::1] child_ptr = automaton.tree.child_ptr
-        cdef const double[::1] backoff = automaton.backoff
-        cdef const int[::1] arc_ptr = automaton.arc_ptr
-        cdef const int[::1] arc_class = automaton.arc_class
-        cdef const double[::1] arc_log_prob = automaton.arc_log_prob
-        cdef const int[::1] arc_next = automaton.arc_next
-        cdef const int[::1] symbol_of_class = automaton.symbol_of_class
-        cdef const double[::1] arc_max = automaton.arc_max
-        cdef const double[::1] max_backoff = automaton.max_backoff
-        self.keep = (
-            parent, symbol, child_ptr, backoff, arc_ptr, arc_class,
-            arc_log_prob, arc_next, symbol_of_class, arc_max, max_backoff,
-        )
-        self.c.parent = &parent[0]
-        self.c.symbol = &symbol[0]
-        self.c.child_ptr = &child_ptr[0]
-        self.c.backoff = &backoff[0]
-        self.c.arc_ptr = &arc_ptr[0]
-        self.c.arc_class = &arc_class[0]
-        self.c.arc_log_prob = &arc_log_prob[0]
-        self.c.arc_next = &arc_next[0]
-        self.c.symbol_of_class = &symbol_of_class[0]
-        self.c.arc_max = &arc_max[0]
-        self.c.max_backoff = &max_backoff[0]
-        self.c.start_node = automaton.start_node
-        self.c.start_symbol = automaton.start_symbol
+        self.parent = automaton.tree.parent
+        self.symbol = automaton.tree.symbol
+        self.child_ptr = automaton.tree.child_ptr
+        self.backoff = automaton.backoff
+        self.arc_ptr = automaton.arc_ptr
+        self.arc_class = automaton.arc_class
+        self.arc_log_prob = automaton.arc_log_prob
+        self.arc_next = automaton.arc_next
+        self.symbol_of_class = automaton.symbol_of_class
+        self.arc_max = automaton.arc_max
+        self.max_backoff = automaton.max_backoff
+        self.start_node = automaton.start_node
+        self.start_symbol = automaton.start_symbol
 
 
 cdef struct ranked_t:

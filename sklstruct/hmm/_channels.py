@@ -30,15 +30,47 @@ _LETTERS = {letter: key[0] for key in _KEYS_OF_LETTERS.split() for letter in key
 class _Channel(BaseEstimator):
     """Base of the channels: parameters, and `bind` to a vocabulary."""
 
+    _bound: Any  # what `bind` gives: made of the words and the channel
     of_words = False  # whether a model of characters has nothing to correct
 
     def bind(self, words: Iterable) -> Any:
         """An object with ``candidates(observation) -> (ids, log_factor)``."""
         self._validate_params()
-        return self._bind([str(w) for w in words])
+        return self._bound([str(w) for w in words], self)
 
-    def _bind(self, words):
-        raise NotImplementedError
+
+class _BoundKeypad:
+    def __init__(self, words, channel):
+        self.log_slip = np.ascontiguousarray(channel._log_slip().T)
+        by_length = {}
+        for i, word in enumerate(words):
+            by_length.setdefault(len(word), []).append(i)
+        code = {key: i for i, key in enumerate(_KEYS)}
+        self.by_length = {}
+        for length, ids in by_length.items():
+            keys = np.array(
+                [[code[key] for key in channel.encode(words[i])] for i in ids],
+                dtype=np.int8,
+            ).reshape(len(ids), length)
+            # One contiguous array a place in the word.
+            self.by_length[length] = (
+                np.array(ids, dtype=np.int32),
+                np.ascontiguousarray(keys.T).astype(np.intp),
+            )
+
+    def candidates(self, observation):
+        word = str(observation)
+        for key in word:
+            if key not in _KEYS:
+                raise ValueError(
+                    f"X holds {word!r}, but observations of a keypad are strings of "
+                    f"the keys {_KEYS}: encode() makes them from a word"
+                )
+        ids, keys = self.by_length.get(len(word), (np.empty(0, dtype=np.int32), ()))
+        factor = np.zeros(len(ids))
+        for key, place in zip(word, keys):
+            factor += self.log_slip[_KEYS.index(key)][place]
+        return ids, factor
 
 
 class KeypadChannel(_Channel):
@@ -85,6 +117,7 @@ class KeypadChannel(_Channel):
     ([0, 1, 2], [0.0, 0.0, -9.14])
     """
 
+    _bound = _BoundKeypad
     _parameter_constraints: dict = {"k": [Interval(Real, 0, None, closed="left")]}
 
     def __init__(self, k: float = 64):
@@ -123,116 +156,6 @@ class KeypadChannel(_Channel):
         row, column = np.divmod(np.arange(12), 3)
         distance = np.hypot(row[:, None] - row, column[:, None] - column)
         return -np.log1p(self.k * distance)
-
-    def _bind(self, words):
-        return _BoundKeypad(words, self)
-
-
-class _BoundKeypad:
-    def __init__(self, words, channel):
-        self.log_slip = np.ascontiguousarray(channel._log_slip().T)
-        by_length = {}
-        for i, word in enumerate(words):
-            by_length.setdefault(len(word), []).append(i)
-        code = {key: i for i, key in enumerate(_KEYS)}
-        self.by_length = {}
-        for length, ids in by_length.items():
-            keys = np.array(
-                [[code[key] for key in channel.encode(words[i])] for i in ids],
-                dtype=np.int8,
-            ).reshape(len(ids), length)
-            # One contiguous array a place in the word.
-            self.by_length[length] = (
-                np.array(ids, dtype=np.int32),
-                np.ascontiguousarray(keys.T).astype(np.intp),
-            )
-
-    def candidates(self, observation):
-        word = str(observation)
-        for key in word:
-            if key not in _KEYS:
-                raise ValueError(
-                    f"X holds {word!r}, but observations of a keypad are strings of "
-                    f"the keys {_KEYS}: encode() makes them from a word"
-                )
-        ids, keys = self.by_length.get(len(word), (np.empty(0, dtype=np.int32), ()))
-        factor = np.zeros(len(ids))
-        for key, place in zip(word, keys):
-            factor += self.log_slip[_KEYS.index(key)][place]
-        return ids, factor
-
-
-class EditDistanceChannel(_Channel):
-    r"""Channel of typing errors: letters are missing, added, wrong or swapped.
-
-    .. math::
-        p(o \mid x) \propto \varepsilon^{d(o, x)} A^{-a(o, x)}, \qquad
-        d(o, x) \le \min(D, \lfloor |o| / 3 \rfloor)
-
-    where d is the smallest number of edits. An edit inserts, deletes or changes a
-    letter, or swaps two neighbours. a is the number of letters of o that were inserted
-    or changed, without inserted repetitions of the letter before. Each of these letters
-    could have been any of A letters. The factors are not normalised over observations.
-
-    Parameters
-    ----------
-    error_rate : float, default=0.0005
-        :math:`\varepsilon`, the factor of the probability for one edit, above 0 and
-        below 1. A larger value corrects more typos, but also changes more correct words
-        that the language model does not know.
-
-    max_distance : int, default=2
-        D, the largest number of edits of a word, at least 0.
-
-    See Also
-    --------
-    KeypadChannel : Words typed on a telephone.
-    NoisyChannelDecoder : Finds the sentence behind the observations.
-
-    Notes
-    -----
-    Words shorter than three letters stay as they are. So do numbers, punctuation and
-    whatever else holds other signs than letters, apostrophes and hyphens. No word is
-    changed to one of those.
-
-    An observation that is not among the words may also be a word that the language
-    model does not know, spelt as it should be. ``log_unknown`` of the bound channel
-    gives the logarithm of the probability of its spelling, by a Kneser-Ney model of
-    order 6 over the letters of the words. A is the perplexity of single letters in
-    these words.
-
-    Of several alignments with the fewest edits the one with the fewest new letters
-    counts. No letter is edited twice (optimal string alignment). One observation stands
-    for one word: words run together or torn apart, which would change the length of the
-    sentence, are out of scope.
-
-    References
-    ----------
-    .. [1] M. Kernighan, K. Church, W. Gale, "A Spelling Correction Program Based on a
-       Noisy Channel Model", COLING 1990.
-
-    Examples
-    --------
-    >>> from sklstruct.hmm import EditDistanceChannel
-    >>> bound = EditDistanceChannel().bind(["cat", "cart", "dog"])
-    >>> ids, log_factor = bound.candidates("cart")
-    >>> ids.tolist(), log_factor.round(2).tolist()
-    ([0, 1], [-9.49, 0.0])
-    """
-
-    _parameter_constraints: dict = {
-        "error_rate": [Interval(Real, 0, 1, closed="neither")],
-        "max_distance": [Interval(Integral, 0, None, closed="left")],
-    }
-
-    def __init__(self, error_rate: float = 0.0005, max_distance: int = 2):
-        self.error_rate = error_rate
-        self.max_distance = max_distance
-
-    of_words = True
-
-    def _bind(self, words):
-        return _BoundEdits(words, self)
 
 
 # Letters of an observation for each edit: one of "teh", none of "of".
@@ -324,3 +247,73 @@ class _BoundEdits(CheckedState):
         end = np.arange(1, before.size + 1)
         y = np.append(letters, np.int32(n + 1))
         return float(self.spelling.of_symbols.targets(before, end, y).sum())
+
+
+class EditDistanceChannel(_Channel):
+    r"""Channel of typing errors: letters are missing, added, wrong or swapped.
+
+    .. math::
+        p(o \mid x) \propto \varepsilon^{d(o, x)} A^{-a(o, x)}, \qquad
+        d(o, x) \le \min(D, \lfloor |o| / 3 \rfloor)
+
+    where d is the smallest number of edits. An edit inserts, deletes or changes a
+    letter, or swaps two neighbours. a is the number of letters of o that were inserted
+    or changed, without inserted repetitions of the letter before. Each of these letters
+    could have been any of A letters. The factors are not normalised over observations.
+
+    Parameters
+    ----------
+    error_rate : float, default=0.0005
+        :math:`\varepsilon`, the factor of the probability for one edit, above 0 and
+        below 1. A larger value corrects more typos, but also changes more correct words
+        that the language model does not know.
+
+    max_distance : int, default=2
+        D, the largest number of edits of a word, at least 0.
+
+    See Also
+    --------
+    KeypadChannel : Words typed on a telephone.
+    NoisyChannelDecoder : Finds the sentence behind the observations.
+
+    Notes
+    -----
+    Words shorter than three letters stay as they are. So do numbers, punctuation and
+    whatever else holds other signs than letters, apostrophes and hyphens. No word is
+    changed to one of those.
+
+    An observation that is not among the words may also be a word that the language
+    model does not know, spelt as it should be. ``log_unknown`` of the bound channel
+    gives the logarithm of the probability of its spelling, by a Kneser-Ney model of
+    order 6 over the letters of the words. A is the perplexity of single letters in
+    these words.
+
+    Of several alignments with the fewest edits the one with the fewest new letters
+    counts. No letter is edited twice (optimal string alignment). One observation stands
+    for one word: words run together or torn apart, which would change the length of the
+    sentence, are out of scope.
+
+    References
+    ----------
+    .. [1] M. Kernighan, K. Church, W. Gale, "A Spelling Correction Program Based on a
+       Noisy Channel Model", COLING 1990.
+
+    Examples
+    --------
+    >>> from sklstruct.hmm import EditDistanceChannel
+    >>> bound = EditDistanceChannel().bind(["cat", "cart", "dog"])
+    >>> ids, log_factor = bound.candidates("cart")
+    >>> ids.tolist(), log_factor.round(2).tolist()
+    ([0, 1], [-9.49, 0.0])
+    """
+
+    of_words = True
+    _bound = _BoundEdits
+    _parameter_constraints: dict = {
+        "error_rate": [Interval(Real, 0, 1, closed="neither")],
+        "max_distance": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def __init__(self, error_rate: float = 0.0005, max_distance: int = 2):
+        self.error_rate = error_rate
+        self.max_distance = max_distance

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,17 +25,6 @@ class LatticeTooLargeError(ValueError):
     """The lattice of a sentence needs more than `max_states` states."""
 
 
-class _Room(NamedTuple):
-    """Working arrays for `width` candidates per position and `capacity` states."""
-
-    width: int = 0
-    capacity: int = 0
-    work: Any = None
-    node: Any = None
-    candidate: Any = None
-    score: Any = None
-
-
 class LatticeSolver:
     """Lattices over one automaton; scratch memory of one thread.
 
@@ -45,63 +34,39 @@ class LatticeSolver:
     def __init__(self, automaton: ContextAutomaton, max_states: int = 1_000_000):
         self.automaton = automaton
         self.max_states = int(max_states)
-        self._room = _Room()
         self._dropped = np.empty(1)  # bound of the paths that the last beam left out
-        n = automaton.n_nodes
-        self._local = np.full(n, -1, dtype=np.int32)
-        self._mark = np.full(n, -1, dtype=np.int32)
-        self._slot = np.full(automaton.n_classes, -1, dtype=np.int32)
+        sizes = automaton.n_nodes, automaton.n_nodes, automaton.n_classes
+        self._maps = [np.full(n, -1, dtype=np.int32) for n in sizes]
+        capacity = min(4096, self.max_states)
+        self._work = _fast.Workspace(automaton, self._maps, 8, capacity)
 
-    def _reserve(self, width, capacity):
-        """The working arrays for so many candidates per position and so many states."""
-        room = self._room
-        if width <= room.width and capacity <= room.capacity:
-            return room
-        width = max(width, room.width, 8)
-        capacity = max(capacity, room.capacity)
-        a = self.automaton
-        levels = a.max_depth + 2
-        n_local = min(a.n_nodes, capacity * max(a.max_depth, 1)) + 1
-        work = _fast.Workspace(
-            (self._local, self._mark, self._slot, np.empty(width, dtype=np.int32)),
-            tuple(np.empty(n_local, dtype=np.int32) for _ in range(3)),
-            (np.empty(n_local), np.empty(capacity)),
-            (
-                np.empty((levels, width)),
-                np.empty((levels, width), dtype=np.int32),
-                np.empty((levels, width), dtype=np.int64),
-            ),
-            (
-                *(np.empty(levels, dtype=np.int32) for _ in range(2)),
-                *(np.empty(levels) for _ in range(4)),
-            ),
-        )
-        ids = (np.empty(capacity, dtype=np.int32) for _ in range(2))
-        # One assignment: an interrupt leaves sizes and arrays that belong together.
-        self._room = _Room(width, capacity, work, *ids, np.empty(capacity))
-        return self._room
+    def _reserve(self, width, capacity=0):
+        """Room for so many candidates per position and so many states."""
+        work = self._work
+        if width > work.width or capacity > work.capacity:
+            width, capacity = max(width, work.width), max(capacity, work.capacity)
+            work = _fast.Workspace(self.automaton, self._maps, width, capacity)
+            self._work = work
+        return work
 
     def _forward(self, c, mode, bound=_NO_BOUND, threshold=-np.inf, beam=0):
         """The lattice, in this solver's buffers: to be used before the next one."""
         ptr = np.empty(c.n_positions + 2, dtype=np.int64)
-        capacity = max(self._room.capacity, min(4096, self.max_states))
+        capacity = 0
         while True:
-            room = self._reserve(c.width, capacity)
+            work = self._reserve(c.width, capacity)
             done = _fast.forward(
-                self.automaton.arcs, room.work, mode, c.ptr, c.ids, c.log_factor,
-                bound, threshold, beam, ptr, room.node, room.candidate, room.score,
-                self._dropped,
+                work, mode, c.ptr, c.ids, c.log_factor, bound, threshold, beam, ptr,
+                *work.states, self._dropped,
             )  # fmt: skip
             if done == c.n_positions:
                 n = int(ptr[-1])
                 if n > self.max_states:
                     self._too_large(c)
-                return Lattice(
-                    self, c, ptr, room.node[:n], room.candidate[:n], room.score[:n]
-                )
-            if capacity >= self.max_states:
+                return Lattice(self, c, ptr, *(array[:n] for array in work.states))
+            if work.capacity >= self.max_states:
                 self._too_large(c)
-            capacity = min(4 * capacity, self.max_states)
+            capacity = min(4 * work.capacity, self.max_states)
 
     def _too_large(self, c):
         raise LatticeTooLargeError(
@@ -112,10 +77,8 @@ class LatticeSolver:
 
     def bounds(self, c: Candidates) -> np.ndarray:
         """Upper bound of all that follows each candidate, from bigram bounds."""
-        capacity = self._room.capacity or min(4096, self.max_states)
-        work = self._reserve(c.width, capacity).work
         out = np.empty(len(c.ids))
-        _back.bounds(self.automaton.arcs, work, c.ptr, c.ids, c.log_factor, out)
+        _back.bounds(self._reserve(c.width), c.ptr, c.ids, c.log_factor, out)
         return out
 
     def best_lattice(self, c: Candidates, prune: bool | None = None) -> Lattice:
@@ -307,9 +270,8 @@ class Lattice(NamedTuple):
         c = self.c
         after = np.empty(len(self.score))
         _back.backward(
-            self.solver.automaton.arcs, self.solver._room.work, c.ptr, c.ids,
-            c.log_factor, self.ptr, self.node, self.candidate, after,
-            np.empty(self.solver._room.width),
+            self.solver._work, c.ptr, c.ids, c.log_factor, self.ptr, self.node,
+            self.candidate, after, np.empty(self.solver._work.width),
         )  # fmt: skip
         return after
 
@@ -325,9 +287,9 @@ class Lattice(NamedTuple):
         log_z = self.log_z()
         if log_z > -np.inf:
             _back.expect(
-                self.solver.automaton.arcs, self.solver._room.work, c.ptr, c.ids,
-                c.log_factor, self.ptr, self.node, self.candidate, self.score,
-                self._after(), log_z, weight, followed, share,
+                self.solver._work, c.ptr, c.ids, c.log_factor, self.ptr, self.node,
+                self.candidate, self.score, self._after(), log_z, weight, followed,
+                share,
             )  # fmt: skip
         return log_z, share
 

@@ -7,10 +7,8 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport exp, fabs, log1p, INFINITY
 
 from .._log_sum cimport add_log, log_total
-from ._automaton_fast cimport Arcs, arcs_t, walk
-from ._lattice_fast cimport (
-    Workspace, bind, enter, find_held, leave, plant, step_t, uproot,
-)
+from ._automaton_fast cimport Arcs, walk
+from ._lattice_fast cimport Workspace, enter, find_held, leave, plant, uproot
 
 cdef double NOTHING = -50.0  # log of a probability that a sum of counts rounds away
 
@@ -28,8 +26,8 @@ def column(
     cdef long long arc
     with nogil:
         for s in range(state_node.shape[0]):
-            arc = walk(&arcs.c, state_node[s], y, &log_prob[s])
-            next_node[s] = arcs.c.arc_next[arc]
+            arc = walk(arcs, state_node[s], y, &log_prob[s])
+            next_node[s] = arcs.arc_next[arc]
 
 
 def trace(
@@ -53,15 +51,15 @@ def trace(
             y = candidate[cand_ptr[i] + k]
             path[i] = k
             gain = observed[cand_ptr[i] + k]
-            least = score[state] - gain - arcs.c.arc_max[y]
+            least = score[state] - gain - arcs.arc_max[y]
             least -= 1e-9 * (1.0 + fabs(score[state]))
             best = -1
             top = -INFINITY
             for s in range(state_ptr[i], state_ptr[i + 1]):
-                if score[s] < least or score[s] <= top - arcs.c.arc_max[y]:
+                if score[s] < least or score[s] <= top - arcs.arc_max[y]:
                     continue
-                arc = walk(&arcs.c, state_node[s], y, &lp)
-                if arcs.c.arc_next[arc] != state_node[state]:
+                arc = walk(arcs, state_node[s], y, &lp)
+                if arcs.arc_next[arc] != state_node[state]:
                     continue
                 x = score[s] + lp
                 if x > top:
@@ -72,7 +70,7 @@ def trace(
 
 
 def bounds(
-    Arcs arcs, Workspace work, const long long[::1] cand_ptr,
+    Workspace w, const long long[::1] cand_ptr,
     const int[::1] candidate, const double[::1] observed, double[::1] bound,
 ):
     """Upper bound of all that follows each candidate, by bigram max-backoffs.
@@ -81,18 +79,16 @@ def bounds(
     store share one factor, so that the largest of their values at the root is enough:
     the TOP largest are kept in order and nearly always hold one that x lacks.
     """
-    cdef const arcs_t* t = &arcs.c
-    cdef step_t w
     cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
     cdef long long here, there
-    cdef int k, j, n, node, n_top
+    cdef int k, j, n, node, n_top, held
     cdef int[TOP] top
     cdef double value, best, after
-    cdef int* seen = &work.root_state[0]
-    cdef double* root = &work.vec[0, 0]
+    cdef int* seen = &w.root_state[0]
+    cdef double* root = &w.vec[0, 0]
     if length == 0:
         return
-    bind(&w, arcs, work)
+    w.candidate = candidate
     for k in range(cand_ptr[length] - cand_ptr[length - 1]):
         bound[cand_ptr[length - 1] + k] = 0.0
     for i in range(length - 2, -1, -1):
@@ -100,12 +96,13 @@ def bounds(
         with nogil:
             here = cand_ptr[i]
             there = cand_ptr[i + 1]
-            enter(&w, cand_ptr, candidate, observed, i + 1)
+            enter(w, cand_ptr, i + 1)
             n = w.n_candidates
             n_top = 0
             for k in range(n):
                 value = (
-                    t.arc_log_prob[w.candidate[k]] + w.observed[k] + bound[there + k]
+                    w.arcs.arc_log_prob[candidate[there + k]] + observed[there + k]
+                    + bound[there + k]
                 )
                 root[k] = value
                 if n_top < TOP:
@@ -120,16 +117,17 @@ def bounds(
                     j -= 1
                 top[j] = k
             for k in range(<int>(there - here)):
-                node = t.arc_next[candidate[here + k]]
+                node = w.arcs.arc_next[candidate[here + k]]
                 if node == 0:
                     bound[here + k] = root[top[0]] if n_top else -INFINITY
                     continue
                 best = -INFINITY
-                for j in range(find_held(&w, node, 0)):
-                    seen[w.held[j]] = k
+                for j in range(find_held(w, node, 0)):
+                    held = w.held[0, j]
+                    seen[held] = k
                     value = (
-                        t.arc_max[w.held_arc[j]] + w.observed[w.held[j]]
-                        + bound[there + w.held[j]]
+                        w.arcs.arc_max[w.held_arc[0, j]] + observed[there + held]
+                        + bound[there + held]
                     )
                     best = value if value > best else best
                 after = -INFINITY
@@ -141,26 +139,26 @@ def bounds(
                     for j in range(n):
                         if seen[j] != k and root[j] > after:
                             after = root[j]
-                after += t.backoff[node] + t.max_backoff[node]
+                after += w.arcs.backoff[node] + w.arcs.max_backoff[node]
                 bound[here + k] = after if after > best else best
-            leave(&w)
+            leave(w)
 
 
 cdef inline double gain(
-    step_t* w, int k, long long arc, const double* after_root, const double* after
+    Workspace w, int k, long long arc, const double* after_root, const double* after
 ) noexcept nogil:
     """The value of candidate k over an arc: its step and all that follows."""
-    cdef int target = w.t.arc_next[arc]
+    cdef int target = w.arcs.arc_next[arc]
     cdef double x
     if target == 0:
         x = after_root[k]
     else:
         x = after[w.mark[target]] if w.mark[target] >= 0 else -INFINITY
-    return w.t.arc_log_prob[arc] + w.observed[k] + x
+    return w.arcs.arc_log_prob[arc] + w.observed[w.at + k] + x
 
 
 cdef void descend(
-    step_t* w, int j, int level, int row_level, double weight, double total,
+    Workspace w, int j, int level, int row_level, double weight, double total,
     const double* after_root, const double* after,
 ) noexcept nogil:
     """Row sums of a context and the longer ones: own[j].
@@ -172,39 +170,36 @@ cdef void descend(
     cdef int c
     cdef int node = w.loc_node[j]
     cdef int k, n
-    cdef long long first = <long long>level * w.stride
-    cdef double* v = &w.vec[first]
+    cdef const int* held = &w.held[level, 0]
+    cdef const long long* held_arc = &w.held_arc[level, 0]
+    cdef double* v = &w.vec[level, 0]
     cdef double* u
     cdef double gone = 0.0, added
     if node == 0:
         for k in range(w.n_candidates):
-            v[k] = gain(w, k, w.candidate[k], after_root, after)
+            v[k] = gain(w, k, w.candidate[w.at + k], after_root, after)
         total = log_total(v, w.n_candidates)
         row_level = 0
         weight = 0.0
     else:
-        weight += w.t.backoff[node]
-        total += w.t.backoff[node]
+        weight += w.arcs.backoff[node]
+        total += w.arcs.backoff[node]
         n = find_held(w, node, level)
         if n:
-            u = &w.vec[<long long>row_level * w.stride]
+            u = &w.vec[row_level, 0]
             if total > -INFINITY:
                 for k in range(n):
-                    gone += exp(u[w.held[first + k]] + weight - total)
+                    gone += exp(u[held[k]] + weight - total)
             if w.first_child[j] < 0 and gone < 0.5:
                 total += log1p(-gone)
                 for k in range(n):
-                    added = gain(
-                        w, w.held[first + k], w.held_arc[first + k], after_root, after
-                    )
+                    added = gain(w, held[k], held_arc[k], after_root, after)
                     total = add_log(total, added)
             else:
                 for k in range(w.n_candidates):
                     v[k] = u[k] + weight
                 for k in range(n):
-                    v[w.held[first + k]] = gain(
-                        w, w.held[first + k], w.held_arc[first + k], after_root, after
-                    )
+                    v[held[k]] = gain(w, held[k], held_arc[k], after_root, after)
                 total = log_total(v, w.n_candidates)
                 row_level = level
                 weight = 0.0
@@ -216,7 +211,7 @@ cdef void descend(
 
 
 def backward(
-    Arcs arcs, Workspace work, const long long[::1] cand_ptr,
+    Workspace w, const long long[::1] cand_ptr,
     const int[::1] candidate, const double[::1] observed,
     const long long[::1] state_ptr, const int[::1] state_node,
     const int[::1] state_candidate, double[::1] after, double[::1] after_root,
@@ -226,12 +221,10 @@ def backward(
     One depth-first walk over the contexts of a position keeps a row for each level.
     after_root: scratch of the largest number of candidates.
     """
-    cdef step_t w
     cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
     cdef long long s, first, last, end
     cdef int k
-    bind(&w, arcs, work)
-    w.mode = MAX
+    w.candidate, w.observed = candidate, observed
     for s in range(state_ptr[length], state_ptr[length + 1]):
         after[s] = 0.0
     for i in range(length - 1, -1, -1):
@@ -240,7 +233,7 @@ def backward(
             first = state_ptr[i]
             last = state_ptr[i + 1]
             end = state_ptr[i + 2]
-            enter(&w, cand_ptr, candidate, observed, i)
+            enter(w, cand_ptr, i)
             for k in range(w.n_candidates):
                 after_root[k] = -INFINITY
             for s in range(last, end):
@@ -249,20 +242,18 @@ def backward(
                 else:
                     after_root[state_candidate[s]] = after[s]
             if last > first and w.n_candidates:
-                plant(&w, &state_node[first], &after[first], <int>(last - first), MAX)
-                descend(
-                    &w, w.local[0], 0, 0, 0.0, 0.0, &after_root[0], &after[0]
-                )
+                plant(w, &state_node[first], &after[first], <int>(last - first), MAX)
+                descend(w, w.local[0], 0, 0, 0.0, 0.0, &after_root[0], &after[0])
                 for s in range(first, last):
                     after[s] = w.own[w.local[state_node[s]]]
-                uproot(&w)
-            leave(&w)
+                uproot(w)
+            leave(w)
             for s in range(last, end):
                 w.mark[state_node[s]] = -1
 
 
 def expect(
-    Arcs arcs, Workspace work, const long long[::1] cand_ptr,
+    Workspace w, const long long[::1] cand_ptr,
     const int[::1] candidate, const double[::1] observed,
     const long long[::1] state_ptr, const int[::1] state_node,
     const int[::1] state_candidate, const double[::1] score,
@@ -274,16 +265,15 @@ def expect(
     followed: of each class after each context, += weight times the posterior
     probability; share: the same for each candidate of the sentence.
     """
-    cdef step_t w
     cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
     cdef long long s, t, c, arc
     cdef int k, y, node
     cdef double lp, mass
-    bind(&w, arcs, work)
+    w.candidate, w.observed = candidate, observed
     for i in range(length):
         PyErr_CheckSignals()
         with nogil:
-            enter(&w, cand_ptr, candidate, observed, i)
+            enter(w, cand_ptr, i)
             for s in range(state_ptr[i + 1], state_ptr[i + 2]):
                 if state_node[s]:
                     w.mark[state_node[s]] = <int>s
@@ -295,8 +285,8 @@ def expect(
                 for c in range(cand_ptr[i], cand_ptr[i + 1]):
                     y = candidate[c]
                     k = <int>(c - cand_ptr[i])
-                    arc = walk(&arcs.c, state_node[s], y, &lp)
-                    node = arcs.c.arc_next[arc]
+                    arc = walk(w.arcs, state_node[s], y, &lp)
+                    node = w.arcs.arc_next[arc]
                     # An arc without mass may lead to no state.
                     t = w.mark[node] if node else w.root_state[k]
                     if t < 0:
@@ -307,6 +297,6 @@ def expect(
                     mass = weight * exp(mass)
                     followed[state_node[s], y] += mass
                     share[c] += mass
-            leave(&w)
+            leave(w)
             for s in range(state_ptr[i + 1], state_ptr[i + 2]):
                 w.mark[state_node[s]] = -1

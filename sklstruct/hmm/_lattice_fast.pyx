@@ -22,8 +22,9 @@ of K for each context that stores a candidate (MAX: for the few that are not ski
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport exp, log, INFINITY
 
+import numpy as np
+
 from .._log_sum cimport add_log
-from ._automaton_fast cimport Arcs, arcs_t
 
 cpdef enum:
     MAX = 0
@@ -37,34 +38,45 @@ cdef enum:
 
 
 cdef class Workspace:
-    """Scratch of one thread for one automaton; grows with the sentences.
+    """Scratch of one thread for one automaton, and the states of its last lattice.
 
-    Attributes that Python allocates: see `_lattice.Lattice`.
+    maps: -1 for each node, each node and each class. width: candidates per position.
+    capacity: states.
     """
 
-    def __init__(self, ints, lists, floats, vectors, levels):
-        self.local, self.mark, self.slot, self.root_state = ints
-        self.loc_node, self.first_child, self.next_sibling = lists
-        self.own, self.rank = floats
-        self.vec, self.held, self.held_arc = vectors
-        self.n_held, self.kind, self.base, self.shift, self.top, self.low = levels
+    def __init__(self, automaton, maps, int width, Py_ssize_t capacity):
+        levels = automaton.max_depth + 2
+        n_local = min(automaton.n_nodes, capacity * max(automaton.max_depth, 1)) + 1
+        self.arcs, self.width, self.capacity = automaton.arcs, width, capacity
+        self.local, self.mark, self.slot = maps
+        tree = np.empty((3, n_local), dtype=np.int32)
+        self.loc_node, self.first_child, self.next_sibling = tree
+        self.own, self.rank = np.empty(n_local), np.empty(capacity)
+        self.vec = np.empty((levels, width))
+        self.held = np.empty((levels, width), dtype=np.int32)
+        self.held_arc = np.empty((levels, width), dtype=np.int64)
+        self.n_held, self.kind = np.empty((2, levels), dtype=np.int32)
+        self.base, self.shift, self.top, self.low = np.empty((4, levels))
+        self.root_state = np.empty(width, dtype=np.int32)
+        ids = np.empty((2, capacity), dtype=np.int32)
+        self.states = *ids, np.empty(capacity)
 
 
-cdef inline void emit(step_t* w, int k, long long arc, double mass) noexcept nogil:
-    cdef double score = mass + w.t.arc_log_prob[arc] + w.observed[k]
+cdef inline void emit(Workspace w, int k, long long arc, double mass) noexcept nogil:
+    cdef double score = mass + w.arcs.arc_log_prob[arc] + w.observed[w.at + k]
     cdef int node, at
     if score == -INFINITY or score != score:
         return
-    if w.bound != NULL and score + w.bound[k] < w.threshold:
+    if w.bound.shape[0] and score + w.bound[w.at + k] < w.threshold:
         return
-    node = w.t.arc_next[arc]
+    node = w.arcs.arc_next[arc]
     # Two classes never lead to one stored context, but several may lead to none.
     at = w.mark[node] if node else w.root_state[k]
     if at < 0:
-        if w.n_out >= w.capacity:
-            w.n_out = w.capacity + 1
+        if w.n_out >= w.room:
+            w.n_out = w.room + 1
             return
-        if w.n_out > w.capacity:
+        if w.n_out > w.room:
             return
         at = w.n_out
         w.n_out += 1
@@ -72,20 +84,20 @@ cdef inline void emit(step_t* w, int k, long long arc, double mass) noexcept nog
             w.mark[node] = at
         else:
             w.root_state[k] = at
-        w.out_node[at] = node
-        w.out_candidate[at] = k
-        w.out_score[at] = score
+        w.out_node[w.out + at] = node
+        w.out_candidate[w.out + at] = k
+        w.out_score[w.out + at] = score
     elif w.mode == MAX:
-        if score > w.out_score[at]:
-            w.out_score[at] = score
+        if score > w.out_score[w.out + at]:
+            w.out_score[w.out + at] = score
     else:
-        w.out_score[at] = add_log(w.out_score[at], score)
+        w.out_score[w.out + at] = add_log(w.out_score[w.out + at], score)
 
 
-cdef void punch(step_t* w, int level) noexcept nogil:
+cdef void punch(Workspace w, int level) noexcept nogil:
     """Write a HOLED level out as a vector."""
-    cdef double* v = &w.vec[<long long>level * w.stride]
-    cdef int* held = &w.held[<long long>level * w.stride]
+    cdef double* v = &w.vec[level, 0]
+    cdef int* held = &w.held[level, 0]
     cdef int k
     cdef double hole = 0.0 if w.mode == SUM else -INFINITY
     for k in range(w.n_candidates):
@@ -95,10 +107,10 @@ cdef void punch(step_t* w, int level) noexcept nogil:
     w.kind[level] = VECTOR
 
 
-cdef void absorb_log(step_t* w, int level, double weight, bint has) noexcept nogil:
+cdef void absorb_log(Workspace w, int level, double weight, bint has) noexcept nogil:
     """Combine the level below into this one: MAX and LOG."""
-    cdef double* v = &w.vec[<long long>level * w.stride]
-    cdef double* u = &w.vec[<long long>(level + 1) * w.stride]
+    cdef double* v = &w.vec[level, 0]
+    cdef double* u = &w.vec[level + 1, 0]
     cdef int k, n = w.n_candidates
     cdef double x, low
     if w.kind[level + 1] == HOLED:
@@ -120,14 +132,14 @@ cdef void absorb_log(step_t* w, int level, double weight, bint has) noexcept nog
         w.low[level] = low
 
 
-cdef void visit_log(step_t* w, int j, int level) noexcept nogil:
+cdef void visit_log(Workspace w, int j, int level) noexcept nogil:
     """Mass of a context without that of its stored classes: MAX and LOG."""
     cdef int c = w.first_child[j]
     cdef int node = w.loc_node[j]
     cdef double weight, x
     cdef bint has = False
     cdef int k, n
-    cdef double* v = &w.vec[<long long>level * w.stride]
+    cdef double* v = &w.vec[level, 0]
     cdef int* held
     cdef long long* held_arc
     w.base[level] = w.own[j]
@@ -135,7 +147,7 @@ cdef void visit_log(step_t* w, int j, int level) noexcept nogil:
     w.low[level] = -INFINITY
     while c >= 0:
         visit_log(w, c, level + 1)
-        weight = w.t.backoff[w.loc_node[c]]
+        weight = w.arcs.backoff[w.loc_node[c]]
         x = w.top[level + 1] + weight
         c = w.next_sibling[c]
         if x == -INFINITY:
@@ -161,11 +173,11 @@ cdef void visit_log(step_t* w, int j, int level) noexcept nogil:
                 else:
                     x = add_log(x, v[k])
             if x != -INFINITY:
-                emit(w, k, w.candidate[k], x)
+                emit(w, k, w.candidate[w.at + k], x)
         return
     n = find_held(w, node, level)
-    held = &w.held[<long long>level * w.stride]
-    held_arc = &w.held_arc[<long long>level * w.stride]
+    held = &w.held[level, 0]
+    held_arc = &w.held_arc[level, 0]
     if not has:
         if w.base[level] != -INFINITY:
             for k in range(n):
@@ -185,22 +197,22 @@ cdef void visit_log(step_t* w, int j, int level) noexcept nogil:
     w.kind[level] = VECTOR
 
 
-cdef void visit_sum(step_t* w, int j, int level) noexcept nogil:
+cdef void visit_sum(Workspace w, int j, int level) noexcept nogil:
     """The same in linear numbers: mass = exp(shift) * (base + vec[y])."""
     cdef int c = w.first_child[j]
     cdef int node = w.loc_node[j]
     cdef double x, factor
     cdef bint has = False
     cdef int k, n
-    cdef double* v = &w.vec[<long long>level * w.stride]
-    cdef double* u = &w.vec[<long long>(level + 1) * w.stride]
+    cdef double* v = &w.vec[level, 0]
+    cdef double* u = &w.vec[level + 1, 0]
     cdef int* held
     cdef long long* held_arc
     w.shift[level] = w.own[j]
     w.base[level] = 1.0 if w.own[j] != -INFINITY else 0.0
     while c >= 0:
         visit_sum(w, c, level + 1)
-        x = w.shift[level + 1] + w.t.backoff[w.loc_node[c]]
+        x = w.shift[level + 1] + w.arcs.backoff[w.loc_node[c]]
         c = w.next_sibling[c]
         if x == -INFINITY:
             continue
@@ -230,11 +242,11 @@ cdef void visit_sum(step_t* w, int j, int level) noexcept nogil:
             if has:
                 x += v[k]
             if x > 0:
-                emit(w, k, w.candidate[k], log(x) + w.shift[level])
+                emit(w, k, w.candidate[w.at + k], log(x) + w.shift[level])
         return
     n = find_held(w, node, level)
-    held = &w.held[<long long>level * w.stride]
-    held_arc = &w.held_arc[<long long>level * w.stride]
+    held = &w.held[level, 0]
+    held_arc = &w.held_arc[level, 0]
     if not has:
         if w.base[level] > 0:
             x = log(w.base[level]) + w.shift[level]
@@ -252,10 +264,9 @@ cdef void visit_sum(step_t* w, int j, int level) noexcept nogil:
 
 
 cdef void plant(
-    step_t* w, const int* node, const double* score, int n_states, int mode
+    Workspace w, const int* node, const double* score, int n_states, int mode
 ) noexcept nogil:
     """The tree of the active contexts and their shorter ones."""
-    cdef const arcs_t* t = w.t
     cdef int s, n, j, before
     cdef bint new
     w.n_local = 0
@@ -279,7 +290,7 @@ cdef void plant(
             if not new or n == 0:
                 break
             before = j
-            n = t.parent[n]
+            n = w.arcs.parent[n]
         j = w.local[node[s]]
         if mode == MAX:
             w.own[j] = score[s] if score[s] > w.own[j] else w.own[j]
@@ -287,7 +298,7 @@ cdef void plant(
             w.own[j] = add_log(w.own[j], score[s])
 
 
-cdef void uproot(step_t* w) noexcept nogil:
+cdef void uproot(Workspace w) noexcept nogil:
     cdef int j
     for j in range(w.n_local):
         w.local[w.loc_node[j]] = -1
@@ -319,14 +330,14 @@ cdef double nth_largest(double* x, int n, int rank) noexcept nogil:
     return x[rank]
 
 
-cdef inline double best_through(step_t* w, int s) noexcept nogil:
+cdef inline double best_through(Workspace w, int s) noexcept nogil:
     """Upper bound of the paths through a state, or its score without bounds."""
-    if w.bound == NULL:
-        return w.out_score[s]
-    return w.out_score[s] + w.bound[w.out_candidate[s]]
+    if not w.bound.shape[0]:
+        return w.out_score[w.out + s]
+    return w.out_score[w.out + s] + w.bound[w.at + w.out_candidate[w.out + s]]
 
 
-cdef int keep_best(step_t* w, int beam, double* rank) noexcept nogil:
+cdef int keep_best(Workspace w, int beam, double* rank) noexcept nogil:
     """Leave the `beam` best states (score + bound); their number."""
     cdef int s, n = 0, above = 0, ties
     cdef double cut, value
@@ -340,61 +351,36 @@ cdef int keep_best(step_t* w, int beam, double* rank) noexcept nogil:
         value = best_through(w, s)
         if value > cut or (value == cut and ties > 0):
             ties -= value == cut
-            w.out_node[n] = w.out_node[s]
-            w.out_candidate[n] = w.out_candidate[s]
-            w.out_score[n] = w.out_score[s]
+            w.out_node[w.out + n] = w.out_node[w.out + s]
+            w.out_candidate[w.out + n] = w.out_candidate[w.out + s]
+            w.out_score[w.out + n] = w.out_score[w.out + s]
             n += 1
         elif value > w.dropped:
             w.dropped = value
     return n
 
 
-cdef void bind(step_t* w, Arcs arcs, Workspace work) noexcept:
-    w.t = &arcs.c
-    w.local = &work.local[0]
-    w.mark = &work.mark[0]
-    w.slot = &work.slot[0]
-    w.root_state = &work.root_state[0]
-    w.loc_node = &work.loc_node[0]
-    w.first_child = &work.first_child[0]
-    w.next_sibling = &work.next_sibling[0]
-    w.own = &work.own[0]
-    w.vec = &work.vec[0, 0]
-    w.held = &work.held[0, 0]
-    w.held_arc = &work.held_arc[0, 0]
-    w.stride = <int>work.vec.shape[1]
-    w.n_held = &work.n_held[0]
-    w.kind = &work.kind[0]
-    w.base = &work.base[0]
-    w.shift = &work.shift[0]
-    w.top = &work.top[0]
-    w.low = &work.low[0]
-
-
 cdef void enter(
-    step_t* w, const long long[::1] cand_ptr, const int[::1] candidate,
-    const double[::1] observed, Py_ssize_t position,
+    Workspace w, const long long[::1] cand_ptr, Py_ssize_t position
 ) noexcept nogil:
     """Set the candidates of a position, and their slots."""
     cdef int k
     w.n_candidates = <int>(cand_ptr[position + 1] - cand_ptr[position])
-    if w.n_candidates:
-        w.candidate = &candidate[cand_ptr[position]]
-        w.observed = &observed[cand_ptr[position]]
+    w.at = cand_ptr[position]
     for k in range(w.n_candidates):
-        w.slot[w.candidate[k]] = k
+        w.slot[w.candidate[w.at + k]] = k
         w.root_state[k] = -1
 
 
-cdef void leave(step_t* w) noexcept nogil:
+cdef void leave(Workspace w) noexcept nogil:
     """Empty the slots."""
     cdef int k
     for k in range(w.n_candidates):
-        w.slot[w.candidate[k]] = -1
+        w.slot[w.candidate[w.at + k]] = -1
 
 
 def forward(
-    Arcs arcs, Workspace work, int mode,
+    Workspace w, int mode,
     const long long[::1] cand_ptr, const int[::1] candidate, const double[::1] observed,
     const double[::1] bound, double threshold, int beam,
     long long[::1] state_ptr, int[::1] state_node, int[::1] state_candidate,
@@ -407,17 +393,15 @@ def forward(
     beam: states kept for a position, 0 for all. dropped[0]: no path that the beam has
     left out is better, if `bound` holds.
     """
-    cdef step_t w
     cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
     cdef long long first, last, room = state_node.shape[0]
     cdef int s, kept
-    bind(&w, arcs, work)
-    w.mode = mode
-    w.threshold = threshold
-    w.dropped = -INFINITY
+    w.candidate, w.observed, w.bound = candidate, observed, bound
+    w.out_node, w.out_candidate, w.out_score = state_node, state_candidate, score
+    w.mode, w.threshold, w.dropped = mode, threshold, -INFINITY
     state_ptr[0] = 0
     state_ptr[1] = 1
-    state_node[0] = arcs.c.start_node
+    state_node[0] = w.arcs.start_node
     state_candidate[0] = -1
     score[0] = 0.0
     for i in range(length):
@@ -425,31 +409,25 @@ def forward(
         with nogil:
             first = state_ptr[i]
             last = state_ptr[i + 1]
-            enter(&w, cand_ptr, candidate, observed, i)
-            w.bound = NULL
-            if bound.shape[0] and w.n_candidates:
-                w.bound = &bound[cand_ptr[i]]
-            w.capacity = <int>min(room - last, 2147483646)
-            w.out_node = &state_node[0] + last
-            w.out_candidate = &state_candidate[0] + last
-            w.out_score = &score[0] + last
-            w.n_out = 0
+            enter(w, cand_ptr, i)
+            w.room = <int>min(room - last, 2147483646)
+            w.out, w.n_out = last, 0
             if last > first and w.n_candidates:
-                plant(&w, &state_node[first], &score[first], <int>(last - first), mode)
+                plant(w, &state_node[first], &score[first], <int>(last - first), mode)
                 if mode == SUM:
-                    visit_sum(&w, w.local[0], 0)
+                    visit_sum(w, w.local[0], 0)
                 else:
-                    visit_log(&w, w.local[0], 0)
-                uproot(&w)
-                for s in range(min(w.n_out, w.capacity)):
-                    w.mark[w.out_node[s]] = -1
-            leave(&w)
-            if w.n_out <= w.capacity:
+                    visit_log(w, w.local[0], 0)
+                uproot(w)
+                for s in range(min(w.n_out, w.room)):
+                    w.mark[w.out_node[w.out + s]] = -1
+            leave(w)
+            if w.n_out <= w.room:
                 kept = w.n_out
                 if beam and kept > beam:
-                    kept = keep_best(&w, beam, &work.rank[0])
+                    kept = keep_best(w, beam, &w.rank[0])
                 state_ptr[i + 2] = last + kept
-        if w.n_out > w.capacity:
+        if w.n_out > w.room:
             return i
     dropped[0] = w.dropped
     return length

@@ -16,8 +16,8 @@ the best path after it the states near it alone.
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport exp, fabs, log, INFINITY
 
-from .._sorted cimport find_child, find_pair
-from ._automaton_fast cimport Arcs, arcs_t, walk
+from .._sorted cimport find_child
+from ._automaton_fast cimport Arcs, find_arc, walk
 
 cdef enum:
     NODE = 0      # stored context that gives the probabilities
@@ -99,7 +99,6 @@ cdef inline void set_state(
 
 def start(Bound b):
     """The coarsest automaton: the empty context at every position but the first."""
-    cdef const arcs_t* t = &b.arcs.c
     cdef Py_ssize_t i, length = b.cand_ptr.shape[0] - 1
     cdef int k, s
     b.row_ptr[0] = 0
@@ -109,9 +108,9 @@ def start(Bound b):
             s = <int>i + (i > 0)
             b.head[i] = s
             if i:
-                set_state(b, s, 0, t.child_ptr[1] == 0, 0, -1, -1)
+                set_state(b, s, 0, b.arcs.child_ptr[1] == 0, 0, -1, -1)
             else:
-                set_state(b, 0, t.start_node, True, 1, 1, -1)
+                set_state(b, 0, b.arcs.start_node, True, 1, 1, -1)
             fill(b, i, -1, s)
             for k in range(n_candidates(b, i)):
                 b.dest[b.row_ptr[s] + k] = -1 if i == length - 1 else <int>i + 2
@@ -130,7 +129,6 @@ cdef void fill(Bound b, Py_ssize_t position, int shorter, int s) noexcept nogil:
     the largest after any longer one. shorter: the state of the context without its
     oldest symbol, -1: the empty context.
     """
-    cdef const arcs_t* t = &b.arcs.c
     cdef long long at = b.row_ptr[s], a
     cdef int n = n_candidates(b, position), node = b.state[s, NODE], k
     cdef const int* candidate = &b.candidate[0] + b.cand_ptr[position]
@@ -146,8 +144,8 @@ cdef void fill(Bound b, Py_ssize_t position, int shorter, int s) noexcept nogil:
     if shorter < 0:
         for k in range(n):
             a = candidate[k]
-            own[k] = t.arc_log_prob[a] + observed[k]
-            row[k] = own[k] if closed else t.arc_max[a] + observed[k]
+            own[k] = b.arcs.arc_log_prob[a] + observed[k]
+            row[k] = own[k] if closed else b.arcs.arc_max[a] + observed[k]
         if node == 0:
             return
     else:
@@ -156,26 +154,26 @@ cdef void fill(Bound b, Py_ssize_t position, int shorter, int s) noexcept nogil:
             for k in range(n):
                 row[k] = own[k] = above[k]
             return
-    x = 0.0 if closed else t.max_backoff[node]
+    x = 0.0 if closed else b.arcs.max_backoff[node]
     for k in range(n):
-        own[k] = (own[k] if above == NULL else above[k]) + t.backoff[node]
+        own[k] = (own[k] if above == NULL else above[k]) + b.arcs.backoff[node]
         row[k] = own[k] + x
-    if t.arc_ptr[node + 1] - t.arc_ptr[node] <= 8 * n:
+    if b.arcs.arc_ptr[node + 1] - b.arcs.arc_ptr[node] <= 8 * n:
         for k in range(n):
             b.slot[candidate[k]] = k
-        for a in range(t.arc_ptr[node], t.arc_ptr[node + 1]):
-            k = b.slot[t.arc_class[a]]
+        for a in range(b.arcs.arc_ptr[node], b.arcs.arc_ptr[node + 1]):
+            k = b.slot[b.arcs.arc_class[a]]
             if k >= 0:
-                own[k] = t.arc_log_prob[a] + observed[k]
-                row[k] = own[k] if closed else t.arc_max[a] + observed[k]
+                own[k] = b.arcs.arc_log_prob[a] + observed[k]
+                row[k] = own[k] if closed else b.arcs.arc_max[a] + observed[k]
         for k in range(n):
             b.slot[candidate[k]] = -1
     else:
         for k in range(n):
-            a = find_pair(t.arc_ptr, t.arc_class, node, candidate[k])
+            a = find_arc(b.arcs, node, candidate[k])
             if a >= 0:
-                own[k] = t.arc_log_prob[a] + observed[k]
-                row[k] = own[k] if closed else t.arc_max[a] + observed[k]
+                own[k] = b.arcs.arc_log_prob[a] + observed[k]
+                row[k] = own[k] if closed else b.arcs.arc_max[a] + observed[k]
 
 
 def evaluate(Bound b):
@@ -266,9 +264,8 @@ def draw(Bound b, const double[::1] uniform):
 
 cdef void follow(Bound b, const double* uniform) noexcept nogil:
     """One path from the start: the best, or drawn by `uniform` if it is not NULL."""
-    cdef const arcs_t* t = &b.arcs.c
     cdef Py_ssize_t i, length = b.cand_ptr.shape[0] - 1
-    cdef int s = 0, k, node = t.start_node
+    cdef int s = 0, k, node = b.arcs.start_node
     cdef double left, x, lp
     cdef long long arc, row, at
     b.log_q = b.log_p = 0.0
@@ -290,9 +287,9 @@ cdef void follow(Bound b, const double* uniform) noexcept nogil:
         b.path[i] = k
         b.log_q += b.score[row + k]
         at = b.cand_ptr[i] + k
-        arc = walk(t, node, b.candidate[at], &lp)
+        arc = walk(b.arcs, node, b.candidate[at], &lp)
         b.log_p += lp + b.observed[at]
-        node = t.arc_next[arc]
+        node = b.arcs.arc_next[arc]
         s = b.dest[row + k]
 
 
@@ -313,7 +310,6 @@ cdef int lengthen(Bound b, const int[::1] path) noexcept nogil:
 
     Returns the number of edges on the path that were refined.
     """
-    cdef const arcs_t* t = &b.arcs.c
     cdef Py_ssize_t i, length = b.cand_ptr.shape[0] - 1
     cdef int changed = 0, s, before = 0, m, base, k, q
     cdef int node, last
@@ -345,10 +341,10 @@ cdef int lengthen(Bound b, const int[::1] path) noexcept nogil:
         if b.literal:
             node = b.state[base, NODE]
             k = b.candidate[b.cand_ptr[i] + path[i]]
-            a = walk(t, node, k, &x)
+            a = walk(b.arcs, node, k, &x)
             if not b.state[base, CLOSED]:
-                a = find_pair(t.arc_ptr, t.arc_class, node, k)
-                x = t.arc_max[a] if a >= 0 else x + t.max_backoff[node]
+                a = find_arc(b.arcs, node, k)
+                x = b.arcs.arc_max[a] if a >= 0 else x + b.arcs.max_backoff[node]
             x += b.observed[b.cand_ptr[i] + path[i]]
             q = b.head[i]
             while q >= 0:
@@ -370,17 +366,16 @@ cdef int new_state(
     Bound b, Py_ssize_t i, int before, int s, const int[::1] path
 ) noexcept nogil:
     """The state of the context of s with one more symbol of the path before it."""
-    cdef const arcs_t* t = &b.arcs.c
     cdef int n = b.n_states, m = b.state[s, LENGTH], last = path[i - 1]
-    cdef int oldest = <int>i - 1 - m, symbol = t.start_symbol, shorter, node, k, q
+    cdef int oldest = <int>i - 1 - m, symbol = b.arcs.start_symbol, shorter, node, k, q
     cdef long long old, new
     if oldest >= 0:
         k = b.candidate[b.cand_ptr[oldest] + path[oldest]]
-        symbol = t.symbol_of_class[k]
-    node = find_child(t.symbol, t.child_ptr, b.state[s, NODE], symbol)
+        symbol = b.arcs.symbol_of_class[k]
+    node = find_child(&b.arcs.symbol[0], &b.arcs.child_ptr[0], b.state[s, NODE], symbol)
     set_state(
         b, n, node if node >= 0 else b.state[s, NODE],
-        node < 0 or oldest < 0 or t.child_ptr[node + 1] == t.child_ptr[node],
+        node < 0 or oldest < 0 or b.arcs.child_ptr[node + 1] == b.arcs.child_ptr[node],
         m + 1, s, b.head[i],
     )
     b.head[i] = n

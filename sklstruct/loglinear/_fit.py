@@ -120,12 +120,16 @@ def bind(
         pairs, count, beta, (model.lam if lam is None else lam) * weight,
         positive=is_positive(model), parallel=parallel, node_weight=node_weight,
     )  # fmt: skip
-    if not problem.total_weight <= LARGEST**2:
-        raise ValueError(
-            f"sample_weight must sum to at most {LARGEST**2:g}, got "
-            f"{problem.total_weight:g}"
-        )
+    check_total_weight(problem.total_weight)
     return problem
+
+
+def check_total_weight(total: float) -> None:
+    """ValueError if the weights of all samples sum to more than a fit can bear."""
+    if not total <= LARGEST**2:
+        raise ValueError(
+            f"sample_weight must sum to at most {LARGEST**2:g}, got {total:g}"
+        )
 
 
 class Fit:

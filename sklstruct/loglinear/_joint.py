@@ -40,7 +40,7 @@ from ..backoff import (
 from ..context_tree import ContextTree, Pairs, read_windows
 from ..symbols import Labels, encode, learn_symbols
 from ..word_classes._refiner import clustering_cache
-from ._fit import LARGEST, given_solver
+from ._fit import LARGEST, check_total_weight, given_solver
 from ._gap import warn_of_end
 from ._joint_model import JointObjective, JointTrees, OutcomeRows
 from ._joint_solver import solve_joint
@@ -428,11 +428,7 @@ class JointLogLinear(
                 if target is None:
                     self.classes_, target = path.labels.classes, own_target
                     weight = np.ones(target.size) if own_weight is None else own_weight
-                    if not weight.sum() <= LARGEST**2:
-                        raise ValueError(
-                            f"sample_weight must sum to at most {LARGEST**2:g}, got "
-                            f"{weight.sum():g}"
-                        )
+                    check_total_weight(weight.sum())
                 elif not np.array_equal(own_target, target):
                     raise ValueError("counted: the paths have read other samples")
             for tree, terminal in parallel(read, some):

@@ -23,7 +23,7 @@ from .._parallel import ThreadMap
 from ..context_tree import Pairs
 from . import _joint_sweep_fast as _fast
 from ._gap import is_within, next_share
-from ._joint_model import JointObjective
+from ._joint_model import JointObjective, OutcomeRows
 from ._loss_fast import dot
 from ._penalties import L2
 from ._problem import Problem
@@ -60,8 +60,7 @@ class JointBlock:
     """One tree of the joint model, and the scores that it shares with the others.
 
     terminal: node at which each row ends.
-    observed: the outcomes of the samples of each row, their weights divided by `unit`.
-    unit: a power of two.
+    samples: the outcomes of each row, their weights divided by `unit`, a power of two.
     scores: of all trees, (n_rows, n_outcomes); changed by `add`.
     shared: memory for a step, of at least `N_SHARED` n_pairs numbers.
     before: memory from a step to that of the next tree, of at least n_pairs numbers.
@@ -72,7 +71,7 @@ class JointBlock:
         self,
         problem: Problem,
         terminal: np.ndarray,
-        observed: _fast.Observed,
+        samples: OutcomeRows,
         unit: float,
         scores: np.ndarray,
         shared: np.ndarray,
@@ -80,7 +79,7 @@ class JointBlock:
         root: bool,
     ) -> None:
         self.problem, self.root = problem, root
-        self.observed, self.unit, self.scores = observed, unit, scores
+        self.unit = unit
         n_pairs, tree = problem.n_pairs, problem.tree
         shared = shared[: N_SHARED * n_pairs].reshape(N_SHARED, n_pairs)
         self.g, self.before = shared[3], before[:n_pairs]
@@ -91,7 +90,7 @@ class JointBlock:
         first = np.zeros(tree.n_nodes + 1, dtype=np.int64)
         np.cumsum(np.bincount(terminal, minlength=tree.n_nodes), out=first[1:])
         order = np.argsort(terminal, kind="stable").astype(np.int32)
-        self.samples = _fast.SampleTree(problem, first, order)
+        self.samples = _fast.SampleTree(problem, first, order, *samples, scores)
         # The point, the last one without momentum, and that of the best pass.
         self.y, self.w, self.best = np.zeros((3, n_pairs))
         self.t = 1.0
@@ -107,16 +106,11 @@ class JointBlock:
             value, rows = 0.0, self._scratch()
             total = np.zeros(problem.n_classes, dtype=np.float32)
             for lo, hi in shard:
-                value += _fast.expected(
-                    self.samples, lo[1], hi[1], 1, self.scores, self.observed, rows, g,
-                    total,
-                )  # fmt: skip
+                value += _fast.expected(self.samples, lo[1], hi[1], rows, g, total)
             return value, total
 
         total = np.zeros(problem.n_classes, dtype=np.float32)
-        value = _fast.own_samples(
-            self.samples, 0, self.scores, self.observed, self._scratch(), total
-        )
+        value = _fast.own_samples(self.samples, self._scratch(), total)
         for part, here in problem.map(run, problem.node_blocks):
             value += part
             total += here
@@ -202,14 +196,12 @@ class JointBlock:
         above = np.zeros(problem.n_classes, dtype=np.float32)
         if self.root:
             above += problem.beta_by_depth[0] * change[: problem.n_classes]
-            _fast.move_own(self.samples, 0, above, self.scores)
+            _fast.move_own(self.samples, above)
 
         def run(shard):
             rows = self._scratch()
             for lo, hi in shard:
-                _fast.move(
-                    self.samples, lo[1], hi[1], 1, above, change, rows, self.scores
-                )
+                _fast.move(self.samples, lo[1], hi[1], above, change, rows)
 
         problem.map(run, problem.node_blocks)
 
@@ -271,12 +263,10 @@ def solve_joint(
     # those below vanish. A power of two changes no digit.
     size = float(np.log2(exact.row_weight.max()))
     unit = 1.0 if abs(size) < SAFE else 2.0 ** round(size)
-    observed = _fast.Observed(
-        samples.ptr, samples.outcome,
-        samples.weight if unit == 1.0 else samples.weight / unit,
-    )  # fmt: skip
+    if unit != 1.0:
+        samples = samples._replace(weight=samples.weight / unit)
     blocks = [
-        JointBlock(problem, terminal, observed, unit, scores, shared, before, t == 0)
+        JointBlock(problem, terminal, samples, unit, scores, shared, before, t == 0)
         for t, (problem, terminal) in enumerate(zip(problems, exact.terminals()))
     ]
     passes = _Passes(blocks, scores)

@@ -31,88 +31,64 @@ cdef enum:
     RUN = 64  # rows that are added to each other before they are added to others
 
 
-cdef class Observed:
-    """The outcomes of the samples of each row, the same for all trees.
-
-    ptr (n_rows + 1), outcome, weight: row i was followed by outcome[ptr[i]] ..., each
-    once, of these weights.
-    """
-
-    cdef const int64_t[::1] ptr
-    cdef const int32_t[::1] outcome
-    cdef const double[::1] weight
-
-    def __init__(self, const int64_t[::1] ptr, const int32_t[::1] outcome,
-                 const double[::1] weight):
-        self.ptr, self.outcome, self.weight = ptr, outcome, weight
-
-
 cdef class SampleTree:
-    """A tree, its pairs, and the rows that end at its nodes: the same in all sweeps.
+    """A tree, its pairs, the rows that end at its nodes, and the scores.
 
     child_ptr, first (n_nodes + 1): children of node n are the nodes child_ptr[n] ...,
     its rows order[first[n]] ... ; ptr (n_nodes + 1), target (n_pairs): its pairs;
-    beta: one number per level. n_outcomes: columns of the scores.
+    beta: one number per level.
+    observed (n_rows + 1), outcome, weight: row i was followed by outcome[observed[i]]
+    ..., each once, of these weights. scores (n_rows, n): changed by `move`.
     """
 
-    cdef const int32_t[::1] child_ptr
-    cdef const int64_t[::1] first
-    cdef const int32_t[::1] order
-    cdef const int32_t[::1] ptr
-    cdef const int32_t[::1] target
-    cdef const double[::1] beta
-    cdef Py_ssize_t n_outcomes
+    cdef const int32_t[::1] child_ptr, order, ptr, target, outcome
+    cdef const int64_t[::1] first, observed
+    cdef const double[::1] beta, weight
+    cdef float[:, ::1] scores
+    cdef Py_ssize_t n
 
-    def __init__(self, problem, first, order):
+    def __init__(self, problem, first, order, observed, outcome, weight, scores):
         self.child_ptr, self.first, self.order = problem.tree.child_ptr, first, order
         self.ptr, self.target = problem.pair_ptr, problem.pairs.target
-        self.beta, self.n_outcomes = problem.beta_by_depth, problem.n_classes
+        self.beta, self.scores, self.n = problem.beta_by_depth, scores, scores.shape[1]
+        self.observed, self.outcome, self.weight = observed, outcome, weight
 
 
 cdef struct Walk:
-    const int32_t *child_ptr
-    const int64_t *first
-    const int32_t *order
-    const int32_t *ptr
-    const int32_t *target
-    const double *beta
-    const float *scores
-    const int64_t *observed
-    const int32_t *outcome
-    const double *weight
-    float *changed     # scores that may be written
     float *rows        # one row per level
     float *spare       # two other rows
     double *out
     const double *step
-    Py_ssize_t n
-    Py_ssize_t n_order
     double loss
 
 
-cdef inline void _ask(Walk *walk, int64_t i) noexcept nogil:
+cdef inline void _ask(SampleTree t, int64_t i) noexcept nogil:
     """Prefetch a row further on, about half a kilobyte."""
     cdef Py_ssize_t a
     cdef const float *row
-    if i + AHEAD < walk.n_order:
-        row = walk.scores + walk.order[i + AHEAD] * walk.n
-        for a in range(0, min(walk.n, 128), 16):
+    if i + AHEAD < t.order.shape[0]:
+        row = &t.scores[t.order[i + AHEAD], 0]
+        for a in range(0, min(t.n, 128), 16):
             SKLSTRUCT_PREFETCH(row + a)
 
 
-cdef void _expect_row(Walk *walk, int32_t row, float *out) noexcept nogil:
+cdef void _expect_row(
+    SampleTree t, Walk *walk, int32_t row, float *out
+) noexcept nogil:
     """out <- P after a row, times the weight of its samples; adds up their losses."""
-    cdef const float *s = walk.scores + row * walk.n
-    cdef double log_total = softmax(walk.n, s, out), total = 0.0
+    cdef const float *s = &t.scores[row, 0]
+    cdef double log_total = softmax(t.n, s, out), total = 0.0
     cdef int64_t i
-    for i in range(walk.observed[row], walk.observed[row + 1]):
-        walk.loss += walk.weight[i] * (log_total - s[walk.outcome[i]])
-        total += walk.weight[i]
+    for i in range(t.observed[row], t.observed[row + 1]):
+        walk.loss += t.weight[i] * (log_total - s[t.outcome[i]])
+        total += t.weight[i]
     if total != 1.0:
-        scale_row(walk.n, <float> total, out)
+        scale_row(t.n, <float> total, out)
 
 
-cdef void _expect_own(Walk *walk, int32_t node, float *total) noexcept nogil:
+cdef void _expect_own(
+    SampleTree t, Walk *walk, int32_t node, float *total
+) noexcept nogil:
     """total <- sums of P over the rows that end at a node, of which there are some.
 
     Rows are summed up in runs: of a sum of millions in single precision, one row after
@@ -120,135 +96,123 @@ cdef void _expect_own(Walk *walk, int32_t node, float *total) noexcept nogil:
     """
     cdef float *row = walk.spare
     cdef float *run = total  # the first
-    cdef int64_t i, a = walk.first[node]
-    for i in range(a, walk.first[node + 1]):
-        _ask(walk, i)
+    cdef int64_t i, a = t.first[node]
+    for i in range(a, t.first[node + 1]):
+        _ask(t, i)
         if (i - a) % RUN:
-            _expect_row(walk, walk.order[i], row)
-            add_row(walk.n, row, run)
+            _expect_row(t, walk, t.order[i], row)
+            add_row(t.n, row, run)
         else:
             if run != total:
-                add_row(walk.n, run, total)
+                add_row(t.n, run, total)
             if i > a:
-                run = walk.spare + walk.n
-            _expect_row(walk, walk.order[i], run)
+                run = walk.spare + t.n
+            _expect_row(t, walk, t.order[i], run)
     if run != total:
-        add_row(walk.n, run, total)
+        add_row(t.n, run, total)
 
 
-cdef float *_expect(Walk *walk, int32_t node, Py_ssize_t level) noexcept nogil:
+cdef float *_expect(
+    SampleTree t, Walk *walk, int32_t node, Py_ssize_t level
+) noexcept nogil:
     """Sums of P at or below a node: a row that the next call on its level changes."""
-    cdef float *total = walk.rows + level * walk.n
+    cdef float *total = walk.rows + level * t.n
     cdef float *part
     cdef int32_t child
     cdef Py_ssize_t p
-    cdef bint empty = walk.first[node] == walk.first[node + 1]
+    cdef bint empty = t.first[node] == t.first[node + 1]
     if not empty:
-        _expect_own(walk, node, total)
-    for child in range(walk.child_ptr[node], walk.child_ptr[node + 1]):
-        part = _expect(walk, child, level + 1)
+        _expect_own(t, walk, node, total)
+    for child in range(t.child_ptr[node], t.child_ptr[node + 1]):
+        part = _expect(t, walk, child, level + 1)
         if not empty:
-            add_row(walk.n, part, total)
-        elif child + 1 == walk.child_ptr[node + 1]:
+            add_row(t.n, part, total)
+        elif child + 1 == t.child_ptr[node + 1]:
             total = part  # the only one
         else:
-            memcpy(total, part, walk.n * sizeof(float))
+            memcpy(total, part, t.n * sizeof(float))
         empty = False
     if empty:
-        memset(total, 0, walk.n * sizeof(float))
-    for p in range(walk.ptr[node], walk.ptr[node + 1]):
-        walk.out[p] = total[walk.target[p]]
+        memset(total, 0, t.n * sizeof(float))
+    for p in range(t.ptr[node], t.ptr[node + 1]):
+        walk.out[p] = total[t.target[p]]
     return total
 
 
-cdef void _shift(Walk *walk, int32_t node, Py_ssize_t level,
+cdef void _shift(SampleTree t, Walk *walk, int32_t node, Py_ssize_t level,
                  const float *above) noexcept nogil:
     """Add the change of the scores to all rows at or below a node."""
-    cdef float *change = walk.rows + level * walk.n
+    cdef float *change = walk.rows + level * t.n
     cdef float *row
-    cdef float b = <float> walk.beta[level]
-    cdef int64_t i, a = walk.first[node], z = walk.first[node + 1]
+    cdef float b = <float> t.beta[level]
+    cdef int64_t i, a = t.first[node], z = t.first[node + 1]
     cdef int32_t child
     cdef Py_ssize_t p
-    cdef bint leaf = walk.child_ptr[node] == walk.child_ptr[node + 1]
+    cdef bint leaf = t.child_ptr[node] == t.child_ptr[node + 1]
     if leaf and z - a == 1:
-        _ask(walk, a)
-        row = walk.changed + walk.order[a] * walk.n
-        add_row(walk.n, above, row)
-        for p in range(walk.ptr[node], walk.ptr[node + 1]):
-            row[walk.target[p]] += b * <float> walk.step[p]
+        _ask(t, a)
+        row = &t.scores[t.order[a], 0]
+        add_row(t.n, above, row)
+        for p in range(t.ptr[node], t.ptr[node + 1]):
+            row[t.target[p]] += b * <float> walk.step[p]
         return
-    memcpy(change, above, walk.n * sizeof(float))
-    for p in range(walk.ptr[node], walk.ptr[node + 1]):
-        change[walk.target[p]] += b * <float> walk.step[p]
+    memcpy(change, above, t.n * sizeof(float))
+    for p in range(t.ptr[node], t.ptr[node + 1]):
+        change[t.target[p]] += b * <float> walk.step[p]
     for i in range(a, z):
-        _ask(walk, i)
-        add_row(walk.n, change, walk.changed + walk.order[i] * walk.n)
-    for child in range(walk.child_ptr[node], walk.child_ptr[node + 1]):
-        _shift(walk, child, level + 1, change)
+        _ask(t, i)
+        add_row(t.n, change, &t.scores[t.order[i], 0])
+    for child in range(t.child_ptr[node], t.child_ptr[node + 1]):
+        _shift(t, walk, child, level + 1, change)
 
 
-cdef Walk _walk(SampleTree tree, Observed observed, const float[:, ::1] scores,
-                float[:, ::1] rows) noexcept:
+cdef Walk _walk(float[:, ::1] rows) noexcept:
     cdef Walk walk
-    walk.child_ptr, walk.first = &tree.child_ptr[0], &tree.first[0]
-    walk.order, walk.ptr = &tree.order[0], &tree.ptr[0]
-    walk.target, walk.beta = &tree.target[0], &tree.beta[0]
-    walk.scores = &scores[0, 0]
-    walk.n, walk.n_order = tree.n_outcomes, tree.order.shape[0]
-    walk.rows, walk.spare = &rows[2, 0], &rows[0, 0]
-    if observed is not None:
-        walk.observed, walk.outcome = &observed.ptr[0], &observed.outcome[0]
-        walk.weight = &observed.weight[0]
-    walk.loss = 0.0
+    walk.rows, walk.spare, walk.loss = &rows[2, 0], &rows[0, 0], 0.0
     return walk
 
 
-def expected(SampleTree tree, Py_ssize_t lo, Py_ssize_t hi, Py_ssize_t level,
-             const float[:, ::1] scores, Observed observed, float[:, ::1] rows,
+def expected(SampleTree t, Py_ssize_t lo, Py_ssize_t hi, float[:, ::1] rows,
              double[::1] out, float[::1] total):
-    """Expected counts of the pairs of the branches of nodes lo:hi, of one level.
+    """Expected counts of the pairs of the branches lo:hi, nodes below the root.
 
     rows: scratch, one row per level and three more. `total` += the sums over all
     branches. Returns the sum of the losses of their samples.
     """
-    cdef Walk walk = _walk(tree, observed, scores, rows)
+    cdef Walk walk = _walk(rows)
     cdef Py_ssize_t node
     walk.out = &out[0]
     with nogil:
         for node in range(lo, hi):
-            add_row(walk.n, _expect(&walk, <int32_t> node, level), &total[0])
+            add_row(t.n, _expect(t, &walk, <int32_t> node, 1), &total[0])
     return walk.loss
 
 
-def own_samples(SampleTree tree, Py_ssize_t node, const float[:, ::1] scores,
-                Observed observed, float[:, ::1] rows, float[::1] total):
-    """The same for the rows that end at one node, without those below it."""
-    cdef Walk walk = _walk(tree, observed, scores, rows)
+def own_samples(SampleTree t, float[:, ::1] rows, float[::1] total):
+    """The same for the rows that end at the root."""
+    cdef Walk walk = _walk(rows)
     with nogil:
-        if walk.first[node] < walk.first[node + 1]:
-            _expect_own(&walk, <int32_t> node, walk.rows)
-            add_row(walk.n, walk.rows, &total[0])
+        if t.first[0] < t.first[1]:
+            _expect_own(t, &walk, 0, walk.rows)
+            add_row(t.n, walk.rows, &total[0])
     return walk.loss
 
 
-def move(SampleTree tree, Py_ssize_t lo, Py_ssize_t hi, Py_ssize_t level,
-         const float[::1] above, const double[::1] step, float[:, ::1] rows,
-         float[:, ::1] scores):
-    """Add to the scores the change `step` of the weights of the branches of lo:hi, and
-    `above`, that of the contexts above them."""
-    cdef Walk walk = _walk(tree, None, scores, rows)
+def move(SampleTree t, Py_ssize_t lo, Py_ssize_t hi, const float[::1] above,
+         const double[::1] step, float[:, ::1] rows):
+    """Add to the scores the change `step` of the weights of the branches lo:hi, and
+    `above`, that of the root."""
+    cdef Walk walk = _walk(rows)
     cdef Py_ssize_t node
-    walk.changed, walk.step = &scores[0, 0], &step[0]
+    walk.step = &step[0]
     with nogil:
         for node in range(lo, hi):
-            _shift(&walk, <int32_t> node, level, &above[0])
+            _shift(t, &walk, <int32_t> node, 1, &above[0])
 
 
-def move_own(SampleTree tree, Py_ssize_t node, const float[::1] change,
-             float[:, ::1] scores):
-    """Add `change` to the scores of the rows that end at one node."""
+def move_own(SampleTree t, const float[::1] change):
+    """Add `change` to the scores of the rows that end at the root."""
     cdef int64_t i
     with nogil:
-        for i in range(tree.first[node], tree.first[node + 1]):
-            add_row(tree.n_outcomes, &change[0], &scores[tree.order[i], 0])
+        for i in range(t.first[0], t.first[1]):
+            add_row(t.n, &change[0], &t.scores[t.order[i], 0])

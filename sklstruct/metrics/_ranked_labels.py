@@ -61,16 +61,20 @@ def _ranked(y_true, y_score, k, sample_weight):
         )
     k = check_top_k(k, Y.shape[1])
     weight = check_weights(sample_weight, Y)
-    best = np.full((Y.shape[0], k), -1)
-    if sp.issparse(score):
-        row = np.repeat(np.arange(Y.shape[0]), np.diff(score.indptr))
-        order = np.lexsort((score.indices, -score.data, row))
-        rank = np.arange(row.size) - score.indptr[row]
-        kept = rank < k
-        best[row[kept], rank[kept]] = score.indices[order][kept]
-    else:
-        best = np.argsort(-score, axis=1, kind="stable")[:, :k]
-    return Y, best, weight / weight.sum()
+    return Y, _best(score, k), weight / weight.sum()
+
+
+def _best(score, k) -> NDArray:
+    """(n_samples, k): labels by falling score, -1 for those that are not stored."""
+    if not sp.issparse(score):
+        return np.argsort(-score, axis=1, kind="stable")[:, :k]
+    best = np.full((score.shape[0], k), -1)
+    row = np.repeat(np.arange(score.shape[0]), np.diff(score.indptr))
+    order = np.lexsort((score.indices, -score.data, row))
+    rank = np.arange(row.size) - score.indptr[row]
+    kept = rank < k
+    best[row[kept], rank[kept]] = score.indices[order][kept]
+    return best
 
 
 def _gains(Y, best) -> NDArray:
@@ -298,11 +302,6 @@ def propensity_scored_precision_at_k(
             f"propensity must be {Y.shape[1]} numbers in (0, 1]; see label_propensities"
         )
     gain = (_gains(Y, best) / p[best]).sum(axis=1)
-    value = 1 / p[Y.indices]
-    row = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
-    order = np.lexsort((-value, row))
-    rank = np.arange(row.size) - Y.indptr[row]
-    first = rank < best.shape[1]
-    ideal = np.bincount(row[first], value[order][first], minlength=Y.shape[0])
-    total = float(share @ ideal)
+    ideal = _best(Y.multiply(1 / p).tocsr(), best.shape[1])
+    total = float(share @ np.where(ideal >= 0, 1 / p[ideal], 0.0).sum(axis=1))
     return float(share @ gain) / total if total > 0 else 0.0

@@ -51,8 +51,8 @@ small:
   heaps are no faster on random trees and chains, and slower on a star, where a list
   is O(1) per child.
 
-``slots`` comes from ``tree_linf_slots`` (or ``tree_linf_reset``); the downward
-sweep leaves it ready for the next upward one.
+``slots`` comes from ``tree_linf_slots``; the downward sweep leaves it ready for the
+next upward one.
 """
 
 from libc.math cimport fabs, sqrt
@@ -226,16 +226,8 @@ cdef enum:
 def tree_linf_slots(Py_ssize_t n):
     """Working array of ``tree_linf_up`` and ``tree_linf_down`` for n nodes."""
     slots = np.empty(n, dtype=CLUSTER_DTYPE)
-    tree_linf_reset(slots, 0, n)
+    slots["child"] = -1
     return slots
-
-
-def tree_linf_reset(ValueCluster[::1] slots, Py_ssize_t lo, Py_ssize_t hi):
-    """Empty the heaps of a range (after an upward sweep that was given up)."""
-    cdef Py_ssize_t q
-    with nogil:
-        for q in range(lo, hi):
-            slots[q].child = -1
 
 
 cdef inline int _link(ValueCluster* slots, int a, int b) noexcept nogil:

@@ -28,12 +28,7 @@ from sklstruct.loglinear import (
 from sklstruct.loglinear._joint_fast import dense_levels
 from sklstruct.loglinear._joint_model import JointObjective
 from sklstruct.loglinear._joint_solver import JointBlock
-from sklstruct.loglinear._joint_sweep_fast import (
-    Observed,
-    SampleTree,
-    expected,
-    own_samples,
-)
+from sklstruct.loglinear._joint_sweep_fast import SampleTree, expected, own_samples
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.symbols import Labels
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
@@ -292,26 +287,25 @@ def test_sums_over_many_samples_keep_their_digits():
         pair_ptr=np.array([0, 3, 6], dtype=np.int32),
         pairs=SimpleNamespace(target=np.array([0, 1, 2] * 2, dtype=np.int32)),
         beta_by_depth=np.ones(2),
-        n_classes=n_outcomes,
     )
-    tree = SampleTree(problem, first, np.arange(n, dtype=np.int32))
     random = np.random.RandomState(0)
     row = random.normal(size=n_outcomes).astype(np.float32)
     weight = random.randint(1, 4, size=(n, 2)).astype(float)
-    observed = Observed(
-        np.arange(0, 2 * n + 1, 2), np.array([0, 2] * n, dtype=np.int32), weight.ravel()
-    )
-    scores, rows = np.tile(row, (n, 1)), np.empty((5, n_outcomes), np.float32)
+    tree = SampleTree(
+        problem, first, np.arange(n, dtype=np.int32), np.arange(0, 2 * n + 1, 2),
+        np.array([0, 2] * n, dtype=np.int32), weight.ravel(), np.tile(row, (n, 1)),
+    )  # fmt: skip
+    rows = np.empty((5, n_outcomes), np.float32)
     log_proba = row - np.log(np.exp(row.astype(float)).sum())
     for child in (True, False):
         if not child:  # at the root
             first[1] = n
         out, total = np.zeros(6), np.zeros(n_outcomes, np.float32)
         if child:
-            loss = expected(tree, 1, 2, 1, scores, observed, rows, out, total)
+            loss = expected(tree, 1, 2, rows, out, total)
             np.testing.assert_array_equal(out[3:], total)
         else:
-            loss = own_samples(tree, 0, scores, observed, rows, total)
+            loss = own_samples(tree, rows, total)
         np.testing.assert_allclose(total, np.exp(log_proba) * weight.sum(), rtol=1e-5)
         wanted = -(weight.sum(axis=0) @ log_proba[[0, 2]])
         np.testing.assert_allclose(loss, wanted, rtol=1e-6)

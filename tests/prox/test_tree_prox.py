@@ -735,7 +735,7 @@ def test_slots_are_ready_again_after_a_change_of_signs_and_zeros():
         assert_array_equal(w, prox_tree_linf(v, parents, kappa))
     # given up half way, then reset
     kernels.tree_linf_up(parents, np.array([0.1]), one, v, slots, n // 2, n)
-    kernels.tree_linf_reset(slots, 0, n)
+    slots["child"] = -1
     w = v.copy()
     kernels.tree_linf_up(parents, np.array([0.1]), one, w, slots, 0, n)
     kernels.tree_linf_down(parents, w, slots, 0, n)
