@@ -26,10 +26,10 @@ from .._compat import (
     Interval,
     StrOptions,
     _align_api_if_sparse,
-    _check_sample_weight,
     _fit_context,
     _routing_enabled,
     available_if,
+    check_weights,
     with_callbacks,
 )
 from .._docs import shared_docs
@@ -712,22 +712,29 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                 )
             # metadata routing may pass the estimator another array of weights
             routed = params.get("sample_weight")
-            params["sample_weight"] = factor * _check_sample_weight(
-                routed, factor, dtype=np.float64
-            )
+            params["sample_weight"] = factor * check_weights(routed, factor)
         return params
 
     # --------------------------------------------------------------- prediction
 
-    coef_ = property(lambda self: _align_api_if_sparse(self.nodes_.coef))
-    intercept_ = property(lambda self: self.nodes_.intercept)
-    C_ = property(lambda self: self.nodes_.C)
-    searches_ = property(lambda self: self.nodes_.searches)
-    node_n_iter_ = property(lambda self: self.nodes_.n_iter)
-    n_iter_ = property(lambda self: int(self.nodes_.n_iter.max(initial=0)))
-    estimators_ = property(lambda self: self.nodes_.estimators)
-    n_leaves_ = property(lambda self: self.nodes_.n_leaves)
-    threshold_ = property(lambda self: self.nodes_.threshold)
+    coef_ = property(lambda self: _align_api_if_sparse(self._of_nodes("coef")))
+    intercept_ = property(lambda self: self._of_nodes("intercept"))
+    C_ = property(lambda self: self._of_nodes("C"))
+    searches_ = property(lambda self: self._of_nodes("searches"))
+    node_n_iter_ = property(lambda self: self._of_nodes("n_iter"))
+    n_iter_ = property(lambda self: int(self._of_nodes("n_iter").max(initial=0)))
+    estimators_ = property(lambda self: self._of_nodes("estimators"))
+    n_leaves_ = property(lambda self: self._of_nodes("n_leaves"))
+    threshold_ = property(lambda self: self._of_nodes("threshold"))
+
+    def _of_nodes(self, name):
+        nodes = self.nodes_
+        try:
+            return getattr(nodes, name)
+        except AttributeError as exc:
+            raise AttributeError(
+                f"nodes of estimator={self.estimator!r:.60} have no {name}"
+            ) from exc
 
     def _read(self, X):
         check_is_fitted(self, "nodes_")

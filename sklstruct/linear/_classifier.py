@@ -68,9 +68,12 @@ _RANGES = {
 
 
 def _has_probabilities(estimator):
-    if estimator.calibration is None and estimator.loss in ("squared_hinge", "auto"):
+    # a change of the parameters after fit does not change the fitted model
+    params = estimator.loss, estimator.calibration
+    loss, calibration = getattr(estimator, "_fitted_by", params)
+    if calibration is None and loss in ("squared_hinge", "auto"):
         raise AttributeError(
-            f"loss={estimator.loss!r} has no probabilities with calibration=None; use "
+            f"loss={loss!r} has no probabilities with calibration=None; use "
             'calibration="fold"'
         )
     return True
@@ -376,6 +379,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         self.weights_, self.n_iter_ = weights, n_iter
         self.loss_, self.C_ = candidate[0], float(candidate[1])
         self.scale_, self.offset_, self.power_ = Sigmoid()
+        self._fitted_by = self.loss, self.calibration
         self.threshold_, self.fold_log_loss_ = 0.5, np.nan
 
     def _calibrate(self, scores, targets, weight):

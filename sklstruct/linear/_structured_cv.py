@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from numbers import Integral
 from typing import Any
 
@@ -50,10 +51,11 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
         As in scikit-learn; None is 5 folds, stratified with one label per sample.
 
     scoring : str or callable, default=None
-        Score of the held-out samples, larger is better, as in scikit-learn. None: the
-        weighted mean log-probability of the labels in nats; of several labels the sum
-        over all of them. Samples of classes that a fold has not seen are left out. A C
-        whose mean score is not finite is not chosen.
+        Score of the held-out samples, larger is better, as in scikit-learn. It gets the
+        `sample_weight` of `fit`. None: the weighted mean log-probability of the labels
+        in nats; of several labels the sum over all of them. Samples of classes that a
+        fold has not seen are left out. A C whose mean score is not finite is not
+        chosen.
 
     one_standard_error : bool, default=False
         Whether to take the smallest C whose mean score is at most one standard error
@@ -164,6 +166,9 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
         if model.classes_.size == 1:
             raise ValueError("y has one class: choosing C needs two or more")
         folds = self._folds(X, y, samples, labels)
+        weight = None
+        if sample_weight is not None:  # without those of the classes
+            weight = np.asarray(sample_weight, dtype=float)[samples.rows]
         with (
             Progress.of_fit(self, len(folds) + 1) as progress,
             stop_flag() as stop,
@@ -176,7 +181,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
             lam_max = solver.largest_lam(term)
             Cs = strengths(self.Cs, lam_max)
             results = parallel(
-                lambda fold: self._fold(samples, labels, fold, Cs, stop), folds
+                lambda fold: self._fold(samples, labels, weight, fold, Cs, stop), folds
             )
             scores = np.array([each for each, _ in results])
             for i, each in enumerate(scores):
@@ -204,7 +209,14 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
         number = np.full(_num_samples(X), -1)
         number[samples.rows] = np.arange(samples.rows.size)
         folds = []
-        for parts in check_cv(self.cv, classifier=True).split(X, y):
+        try:
+            split = list(check_cv(self.cv, classifier=True).split(X, y))
+        except ValueError as exc:
+            raise ValueError(
+                f"cv: {exc} For a splitter of groups pass the folds, "
+                "cv=list(splitter.split(X, y, groups))"
+            ) from exc
+        for parts in split:
             try:
                 train, test = (number[part][number[part] >= 0] for part in parts)
             except IndexError as exc:
@@ -218,26 +230,38 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
             raise ValueError("cv has no folds")
         return folds
 
-    def _fold(self, samples, labels, fold, Cs, stop):
-        """(score of each C, largest gap per sample) of a fold."""
+    def _fold(self, samples, labels, weight, fold, Cs, stop):
+        """(score of each C, largest gap per sample) of a fold.
+
+        weight: of the samples, for the scorer; None if the user gave none.
+        """
         train, test = fold
         # the weights of the samples hold those of the classes
         model = clone(self.estimator).set_params(class_weight=None)
-        weight = samples.weight[train]
-        part = model._read_samples(samples.X[train], labels[train], weight)
+        part = model._read_samples(
+            samples.X[train], labels[train], samples.weight[train]
+        )
         if model.classes_.size == 1:
             raise ValueError("cv: a fold has training samples of one class only")
         X, y = samples.X[test], labels[test]
         scorer = None
         if self.scoring is not None:
             scorer = check_scoring(model, scoring=self.scoring)
+        kwargs = {}
+        if scorer is not None and weight is not None:
+            if "sample_weight" not in signature(scorer).parameters:
+                raise ValueError(
+                    "scoring: the function must take sample_weight, which was given; "
+                    "use sklearn.metrics.make_scorer"
+                )
+            kwargs["sample_weight"] = weight[test]
         problem = model._problem(part, stop)
         scores, worst = [], 0.0
         for found in model._solve(*model._solver(problem), 1 / Cs, silent):
             model._keep(found, np.nan)
             worst = max(worst, found.gap / problem.total)
             if scorer is not None:
-                scores.append(scorer(model, X, y))
+                scores.append(scorer(model, X, y, **kwargs))
             else:
                 scores.append(self._mean_log_proba(model, X, y, samples.weight[test]))
         return scores, worst

@@ -21,6 +21,7 @@ from .._checks import (
     check_samples,
     require_method,
     strings_as_objects,
+    weight_keyword,
 )
 from .._compat import (
     BaseEstimator,
@@ -29,7 +30,6 @@ from .._compat import (
     StrOptions,
     TextEstimator,
     _align_api_if_sparse,
-    _check_sample_weight,
     _fit_context,
     _safe_indexing,
     available_if,
@@ -300,7 +300,9 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
                 "X holds no n-gram that is learned: each text is empty, or its n-grams "
                 "are in fewer than min_df texts; set min_df=1 to learn all n-grams"
             )
-        given = {} if sample_weight is None else {"sample_weight": sample_weight}
+        given = {}
+        if sample_weight is not None:
+            given[weight_keyword(classifier) or "sample_weight"] = sample_weight
         self.estimator_ = classifier.fit(rows, y, **given)
         self.features_ = features
         self.reduced_ = self.second_ = None
@@ -521,8 +523,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         if found.ndim == 1:
             raise ValueError("y holds lists of labels, and y of fit held single labels")
         right = rows_are_equal(lists, found, self.classes_)
-        weight = _check_sample_weight(sample_weight, right)
-        return float(np.average(right, weights=weight))
+        return float(np.average(right, weights=check_weights(sample_weight, right)))
 
     def explain(
         self, text: str, label: Any = None, k: int = 10

@@ -346,3 +346,13 @@ def test_no_call_makes_all_rows_of_many_classes(digits, monkeypatch):
     np.testing.assert_array_equal(model.predict_at(Z), expected[0])
     np.testing.assert_array_equal(model.predict_set(Z).toarray(), expected[1])
     assert len(seen) == 2 * -(-len(Z) // 7)
+
+
+def test_missing_attributes_name_the_estimator():
+    X, y = load_digits(return_X_y=True)
+    model = HierarchicalClassifier(GIVEN, estimator=LogisticRegression())
+    with pytest.raises(AttributeError, match="nodes_"):
+        model.coef_  # noqa: B018
+    model.fit(X[:200] / 16, y[:200])
+    with pytest.raises(AttributeError, match="^nodes of estimator=LogisticRegression"):
+        model.coef_  # noqa: B018

@@ -947,3 +947,21 @@ def test_scores_of_dense_samples_are_those_of_sparse_samples(n_classes):
     assert n_classes == 1 or model.weights_.whole() is None
     dense, sparse = model.decision_function(X), model.decision_function(less)
     np.testing.assert_allclose(dense, sparse, rtol=1e-4, atol=1e-4)
+
+
+def test_parameters_after_fit_change_no_probabilities():
+    X, y = make_classification(200, random_state=0)
+    plain = LinearClassifier("squared_hinge", calibration=None).fit(X, y)
+    assert not hasattr(plain.set_params(calibration="fold"), "predict_proba")
+    fitted = LinearClassifier("squared_hinge", random_state=0).fit(X, y)
+    before = fitted.predict_proba(X)
+    after = fitted.set_params(calibration=None).predict_proba(X)
+    np.testing.assert_array_equal(after, before)
+    assert not hasattr(fitted.fit(X, y), "predict_proba")
+
+
+def test_weights_of_text_are_named():
+    X, y = make_classification(20, random_state=0)
+    for model in (LinearClassifier(), HierarchicalClassifier()):
+        with pytest.raises(ValueError, match="^sample_weight: could not convert"):
+            model.fit(X, y, sample_weight=["a"] * 20)

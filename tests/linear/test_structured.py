@@ -20,7 +20,7 @@ from sklearn.datasets import load_digits, load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, PredefinedSplit
 from sklearn.utils.fixes import parse_version
 
 from sklstruct import SuffixTreeVectorizer
@@ -825,6 +825,32 @@ def test_threads_do_not_change_scores(iris, Cs):
     one, two = (searched(Cs=Cs, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2))
     np.testing.assert_array_equal(one.scores_, two.scores_)
     np.testing.assert_array_equal(one.coef_.toarray(), two.coef_.toarray())
+
+
+def test_scores_of_scoring_are_weighted(iris):
+    X, y = iris
+    weight = np.random.RandomState(0).randint(1, 5, y.size)
+    fold = np.arange(y.size) % 3
+    options = {"Cs": [0.01, 0.1, 1.0], "cv": PredefinedSplit(fold)}
+    default = searched(**options).fit(X, y, weight)
+    found = searched(scoring="neg_log_loss", **options).fit(X, y, weight)
+    np.testing.assert_allclose(found.scores_, default.scores_, rtol=1e-9)
+    options["cv"] = PredefinedSplit(np.repeat(fold, weight))
+    repeated = searched(scoring="accuracy", **options)
+    repeated.fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    options["cv"] = PredefinedSplit(fold)
+    found = searched(scoring="accuracy", **options).fit(X, y, weight)
+    np.testing.assert_allclose(found.scores_, repeated.scores_, rtol=1e-12)
+    with pytest.raises(ValueError, match="^scoring: the function must take sample_we"):
+        searched(scoring=lambda model, X, y: 0.0, **options).fit(X, y, weight)
+
+
+def test_a_splitter_of_groups_is_given_as_folds(iris):
+    X, y = iris
+    groups = np.arange(y.size) // 5
+    with pytest.raises(ValueError, match=r"^cv: .*cv=list\(splitter"):
+        searched(cv=GroupKFold(3)).fit(X, y)
+    searched(Cs=[1.0], cv=list(GroupKFold(3).split(X, y, groups))).fit(X, y)
 
 
 def test_scoring_and_several_labels(iris):

@@ -29,7 +29,7 @@ from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MultiLabelBinarizer, normalize
+from sklearn.preprocessing import MaxAbsScaler, MultiLabelBinarizer, normalize
 from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
 
@@ -950,3 +950,19 @@ def test_bad_labels_and_parameters():
         good.fit(["", "a"], ["a", "b"])
     with pytest.raises(ValueError, match="not fitted yet"):
         good.predict(two)
+
+
+def test_negative_weights_of_score_are_refused():
+    model = TextClassifier("words", random_state=0).fit(TEXTS, NAMES)
+    with pytest.raises(ValueError, match="sample_weight"):
+        model.score(TEXTS, NAMES, sample_weight=-np.ones(len(TEXTS)))
+
+
+def test_a_pipeline_gets_the_weights():
+    weight = 1.0 + np.arange(len(TEXTS)) % 3
+    last = LogisticRegression()
+    model = TextClassifier("words", estimator=make_pipeline(MaxAbsScaler(), last))
+    model.fit(TEXTS, LABELS, sample_weight=weight)
+    rows = MaxAbsScaler().fit_transform(model.features_.transform(TEXTS))
+    expected = LogisticRegression().fit(rows, LABELS, sample_weight=weight).coef_
+    np.testing.assert_allclose(model.estimator_[-1].coef_, expected, rtol=1e-9)
