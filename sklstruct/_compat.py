@@ -34,6 +34,7 @@ from sklearn.utils.metadata_routing import _routing_enabled as _routing_enabled
 from sklearn.utils.validation import _check_feature_names_in as _check_feature_names_in
 from sklearn.utils.validation import _check_method_params as _check_method_params
 from sklearn.utils.validation import _check_sample_weight as _check_sample_weight
+from sklearn.utils.validation import _num_samples as _num_samples
 
 from ._lazy import stored
 
@@ -212,12 +213,14 @@ else:
 
 def check_weights(sample_weight: Any, X: Any) -> np.ndarray:
     """The weights of the samples X, in float64 and not negative; None: ones."""
+    if sample_weight is None:
+        return np.ones(_num_samples(X))
     try:
         return _check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
     except (TypeError, ValueError) as exc:
-        if "weight" in str(exc):
+        if "sample_weight" in str(exc):
             raise
         raise ValueError(f"sample_weight: {exc}") from exc
 
