@@ -55,6 +55,14 @@ def _check_labels(name, labels):
     return labels
 
 
+def check_hashable(name: str, mark: Any) -> None:
+    """ValueError for a mark that cannot be a label."""
+    try:
+        hash(mark)
+    except TypeError as exc:
+        raise ValueError(f"{name} must be hashable: {exc}") from exc
+
+
 class Labels:
     r"""Ids of a model: its classes, context symbols, start, end and unknown.
 
@@ -159,10 +167,7 @@ class Labels:
             self.n_classes = self.strings.token_of_class.size
             self.n_symbols = self.strings.n_symbols
         for name, mark in (("start", start), ("end", end), ("unknown", unknown)):
-            try:
-                hash(mark)
-            except TypeError as exc:
-                raise ValueError(f"{name} must be hashable: {exc}") from exc
+            check_hashable(name, mark)
         self.start, self.end, self.unknown = start, end, unknown
         if start is not None and self.class_id(start) >= 0:
             raise ValueError(

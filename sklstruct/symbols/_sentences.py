@@ -13,7 +13,7 @@ from .._checks import check_count, least_weight
 from .._lazy import stored
 from . import _text_fast as _fast
 from ._encoding import is_missing, object_array, plain
-from ._labels import Labels, read_vocabulary, sort_symbols
+from ._labels import Labels, check_hashable, read_vocabulary, sort_symbols
 from ._number import not_symbols, number_sentences
 from ._text import Analyzer, NumberedText, check_tokens, split_string
 from ._text_file import LargeText
@@ -86,10 +86,7 @@ class VocabularyRules(NamedTuple):
         """ValueError if marks are equal, or parameters exclude each other."""
         marks = {"start": self.start, "end": self.end, "unknown": self.unknown}
         for name, mark in marks.items():
-            try:
-                hash(mark)
-            except TypeError as exc:
-                raise ValueError(f"{name} must be hashable or None: {exc}") from exc
+            check_hashable(name, mark)
         given = [(name, mark) for name, mark in marks.items() if mark is not None]
         for i, (a, mark) in enumerate(given):
             for b, other in given[:i]:
