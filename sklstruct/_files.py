@@ -166,10 +166,7 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
         yield FullWriter(path_or_file, name)
         return
     path = check_path(path_or_file, name)
-    compression = compression_of(path, name)
-    if compression is not None:
-        # An error if this Python has no such module, before any file is made.
-        _codec(compression, io.BytesIO(), "wb", f"{name}={path!r}").close()
+    compression_of(path, name)  # an error before any file is made
     with write_aside(path) as raw, packing(raw, path) as file:
         yield file
 
