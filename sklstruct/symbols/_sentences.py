@@ -183,27 +183,20 @@ def token_stream(
     text: NumberedText,
     table: np.ndarray,
     *,
-    start: int | None,
-    end: int | None,
+    start: int = -1,
+    end: int = -1,
     front: int = 0,
 ) -> np.ndarray:
     """One int32 array of ids for all sentences, -1 before each of them.
 
     `table` holds the id of each symbol of the text, `start` and `end` are the ids of
-    the marks (None: no mark), `front` is the number of extra -1 at the very beginning.
+    the marks (-1: no mark), `front` is the number of extra -1 at the very beginning.
     """
-    n_marks = (start is not None) + (end is not None)
+    n_marks = (start >= 0) + (end >= 0)
     size = front + text.tokens.size + n_marks * text.n_sentences
     check_tokens(size)
     tokens = np.empty(size, dtype=np.int32)
-    _fast.lay_out(
-        text.tokens,
-        table,
-        -1 if start is None else start,
-        -1 if end is None else end,
-        front,
-        tokens,
-    )
+    _fast.lay_out(text.tokens, table, start, end, front, tokens)
     return tokens
 
 
@@ -328,19 +321,13 @@ class SentenceEncoder:
 
         name: of the text in an error.
         """
-        labels = self.labels
-        table = labels.tokens(text.words, self.unknown)
+        table = self.labels.tokens(text.words, self.unknown)
         marked = (table == self.start) | (table == self.end)
         for number in np.flatnonzero(marked).tolist():
             if (text.tokens == number).any():
                 self._raise_mark(text, number, name)
-        return token_stream(
-            text,
-            table,
-            start=None if labels.start is None else self.start,
-            end=self.end if end and labels.end is not None else None,
-            front=front,
-        )
+        mark = self.end if end else -1
+        return token_stream(text, table, start=self.start, end=mark, front=front)
 
     def encode_known(
         self, text: NumberedText, *, front: int = 0, name: str = "X"
