@@ -26,10 +26,10 @@ from .._compat import (
     Interval,
     StrOptions,
     _align_api_if_sparse,
-    _check_sample_weight,
     _fit_context,
     _routing_enabled,
     available_if,
+    check_weights,
     with_callbacks,
 )
 from .._docs import shared_docs
@@ -712,9 +712,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                 )
             # metadata routing may pass the estimator another array of weights
             routed = params.get("sample_weight")
-            params["sample_weight"] = factor * _check_sample_weight(
-                routed, factor, dtype=np.float64
-            )
+            params["sample_weight"] = factor * check_weights(routed, factor)
         return params
 
     # --------------------------------------------------------------- prediction

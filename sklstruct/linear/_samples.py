@@ -12,7 +12,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.extmath import row_norms
 
 from .._checks import INT32_MAX, as_floats, check_squares
-from .._compat import _check_sample_weight
+from .._compat import check_weights
 from .._warnings import warn
 
 # X of kernels and node models.
@@ -73,11 +73,7 @@ def sample_weights(
     class_weight: Mapping | str | None,
 ) -> tuple[NDArray, NDArray, NDArray]:
     """(weight of every sample, its class weight, samples of positive weight)."""
-    weight, factor = np.ones(X.shape[0]), np.ones(X.shape[0])
-    if sample_weight is not None:
-        weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
+    weight, factor = check_weights(sample_weight, X), np.ones(X.shape[0])
     if class_weight is not None and (weight > 0).any():
         known, heavy = y[weight > 0], weight[weight > 0]
         present, code = np.unique(known, return_inverse=True)

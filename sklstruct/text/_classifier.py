@@ -29,7 +29,6 @@ from .._compat import (
     StrOptions,
     TextEstimator,
     _align_api_if_sparse,
-    _check_sample_weight,
     _fit_context,
     _safe_indexing,
     available_if,
@@ -521,7 +520,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         if found.ndim == 1:
             raise ValueError("y holds lists of labels, and y of fit held single labels")
         right = rows_are_equal(lists, found, self.classes_)
-        weight = _check_sample_weight(sample_weight, right)
+        weight = check_weights(sample_weight, right)
         return float(np.average(right, weights=weight))
 
     def explain(
