@@ -20,6 +20,7 @@ import numpy as np
 from ..context_tree import ContextTree
 from ._kenlm_layout import Layout, headers
 from ._kenlm_ngrams import Part
+from ._trie_fast import group
 
 # Parts of a table at most. The parts of larger tables grow, as a block of entries would
 # be cut into pieces too small to be read one by one.
@@ -49,10 +50,11 @@ def put_entries(folder: str, shard: int, blocks: Iterable[Entries]) -> None:
     index: dict[int, list[np.ndarray]] = {}
     with open(shard_file(folder, "entries", shard), "wb") as file:
         for table, rows, part, n_parts in blocks:
-            row = rows.view(np.dtype((np.void, 4 * rows.shape[1]))).ravel()
-            start = np.cumsum([0, *np.bincount(part, minlength=n_parts)])
-            index.setdefault(table, []).append(start * row.itemsize + file.tell())
-            file.write(row[np.argsort(part, kind="stable")].tobytes())
+            grouped = np.empty_like(rows)
+            start = np.empty(n_parts + 1, dtype=np.int64)
+            group(rows, part, grouped, start)
+            index.setdefault(table, []).append(start * 4 * rows.shape[1] + file.tell())
+            file.write(grouped.data)
     with open(shard_file(folder, "index", shard), "wb") as file:
         starts = {table: np.array(some) for table, some in index.items()}
         pickle.dump(starts, file, protocol=5)

@@ -1,10 +1,10 @@
 """Columns of records of bits, and rows of words.
 
 Field i of a column begins at bit ``first + i * stride``. Rows of words are n-grams.
-They are sorted, and the longer n-grams of each are found.
+They are grouped by parts and sorted, and the longer n-grams of each are found.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
 from ._kenlm_fast cimport read64, read_bits
@@ -39,6 +39,31 @@ def unpack(
         for i in range(n):
             out[i] = read_bits(&data[0], <uint64_t>(first + i * stride), width)
     return values
+
+
+def group(
+    const uint32_t[:, ::1] rows,
+    const uint16_t[::1] part,
+    uint32_t[:, ::1] out,
+    int64_t[::1] start,
+):
+    """Copy rows, grouped by their parts.
+
+    start: output, the first row of each part, then the number of rows.
+    """
+    cdef int64_t i, n_parts = start.shape[0] - 1, width = 4 * rows.shape[1]
+    with nogil:
+        start[:] = 0
+        for i in range(rows.shape[0]):
+            start[part[i] + 1] += 1
+        for i in range(n_parts):
+            start[i + 1] += start[i]
+        for i in range(rows.shape[0]):
+            memcpy(&out[start[part[i]], 0], &rows[i, 0], width)
+            start[part[i]] += 1
+        for i in range(n_parts, 0, -1):
+            start[i] = start[i - 1]
+        start[0] = 0
 
 
 def order_of(const uint32_t[:, ::1] rows, int n_columns, uint32_t most):
