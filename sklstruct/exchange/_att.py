@@ -18,7 +18,7 @@ import numpy as np
 from ..backoff import BackoffModel, close_model
 from ..context_tree import find_pairs
 from ._arpa_read import Section, build_model
-from ._words import FileWords, file_words
+from ._words import MARKS, FileWords, file_words
 
 _LN10 = np.log(10.0)
 _CHUNK = 1 << 20
@@ -372,7 +372,5 @@ class _Reader:
                 values[i, 1] = 0.0 if lower is None else -lower[1] / _LN10
             ids = np.array(ngrams, dtype=np.int32).reshape(len(ngrams), -1)
             sections.append(Section(ids, values, 1))
-        roles = {"start": _START, "end": _END}
-        if "<unk>" in self.word:
-            roles["unknown"] = self.word["<unk>"]
+        roles = {p: self.word[mark] for p, mark in MARKS.items() if mark in self.word}
         return build_model(self, spelt, roles, sections)

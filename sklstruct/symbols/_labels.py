@@ -39,10 +39,7 @@ def _check_labels(name, labels):
         labels = array
     if labels.ndim != 1:
         raise ValueError(f"{name} must be 1-dimensional")
-    if labels.dtype.kind in "iu" and labels.size:
-        rising = bool((labels[1:] > labels[:-1]).all())
-    else:
-        rising = False
+    rising = labels.dtype.kind in "iu" and (labels[1:] > labels[:-1]).all()
     if not rising:
         try:
             distinct = len(set(labels.tolist()))
@@ -277,8 +274,6 @@ class Labels:
     @cached_property
     def symbol_of_class(self) -> np.ndarray:
         """(n_classes,) int32: the context symbol of each class, or -1."""
-        if self.strings is None:
-            return code_ids(self._symbol_index.code, self.classes.tolist())
         token, n_symbols = self.token_of_class, self.n_symbols
         return np.where(token < n_symbols, token, np.int32(-1))
 
@@ -293,7 +288,7 @@ class Labels:
         n_symbols = need_symbols(self, "tokens")
         if self.strings is not None:
             return self.strings.token_of_class
-        token = self.symbol_of_class.copy()
+        token = code_ids(self._symbol_index.code, self.classes.tolist())
         new = token < 0
         token[new] = n_symbols + np.arange(new.sum(), dtype=np.int32)
         return token

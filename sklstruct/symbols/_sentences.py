@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from itertools import compress
+from itertools import combinations, compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,10 +88,9 @@ class VocabularyRules(NamedTuple):
         for name, mark in marks.items():
             check_hashable(name, mark)
         given = [(name, mark) for name, mark in marks.items() if mark is not None]
-        for i, (a, mark) in enumerate(given):
-            for b, other in given[:i]:
-                if mark == other:
-                    raise ValueError(f"{b} and {a} are the same symbol, {mark!r}")
+        for (a, mark), (b, other) in combinations(given, 2):
+            if mark == other:
+                raise ValueError(f"{a} and {b} are the same symbol, {other!r}")
         for name, none in (("min_count", 1), ("max_vocabulary", None)):
             value = getattr(self, name)
             if value == none:
