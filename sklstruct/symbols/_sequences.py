@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import INT32_MAX
-from ._encoding import is_missing, plain, plain_items
+from ._encoding import DATES, is_missing, plain, plain_items
 from ._text import plain_list
 
 
@@ -123,9 +123,12 @@ def items(sequence: Any) -> list:
         return plain_items(sequence)
     values = list(plain_list(sequence))
     # A call of `plain` for each value would show in the seconds of a fit.
-    if not any(issubclass(kind, np.generic) for kind in set(map(type, values))):
+    kinds = [k for k in set(map(type, values)) if issubclass(k, np.generic)]
+    if not kinds:
         return values
-    return list(map(plain, values))
+    if any(issubclass(k, DATES) for k in kinds):
+        return list(map(plain, values))
+    return [v.item() if isinstance(v, np.generic) else v for v in values]
 
 
 def label_ids(y: list[list], classes: np.ndarray) -> list[np.ndarray]:
