@@ -16,7 +16,6 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from inspect import signature
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -33,7 +32,7 @@ from sklearn.utils._param_validation import StrOptions as StrOptions
 from sklearn.utils.metadata_routing import _routing_enabled as _routing_enabled
 from sklearn.utils.validation import _check_feature_names_in as _check_feature_names_in
 from sklearn.utils.validation import _check_method_params as _check_method_params
-from sklearn.utils.validation import _check_sample_weight as _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from ._lazy import stored
 
@@ -67,11 +66,9 @@ if MYPY:
         def __getstate__(self) -> dict[str, Any]: ...
         def __setstate__(self, state: dict[str, Any]) -> None: ...
         def __sklearn_tags__(self) -> Any: ...
-        def __sklearn_clone__(self) -> Self: ...
 
     class ClassifierMixin:
         def score(self, X: Any, y: Any, sample_weight: Any = None) -> float: ...
-        def __sklearn_tags__(self) -> Any: ...
 
     class TransformerMixin:
         def __init_subclass__(
@@ -79,10 +76,8 @@ if MYPY:
         ) -> None: ...
         def fit_transform(self, X: Any, y: Any = None) -> Any: ...
         def set_output(self, *, transform: str | None = None) -> Self: ...
-        def __sklearn_tags__(self) -> Any: ...
 
-    class DensityMixin:
-        def __sklearn_tags__(self) -> Any: ...
+    class DensityMixin: ...
 
     class MetaEstimatorMixin: ...
 
@@ -197,27 +192,21 @@ else:
                 return getattr(sp, f"{X.format}_matrix")(X)
             return X
 
-    if "allow_all_zero_weights" not in signature(_check_sample_weight).parameters:
-        _check_weights_alone = _check_sample_weight  # scikit-learn before 1.9
-
-        def _check_sample_weight(
-            sample_weight, X, *, allow_all_zero_weights=False, **how
-        ):
-            weight = _check_weights_alone(sample_weight, X, **how)
-            if not allow_all_zero_weights and not weight.any():
-                text = "Sample weights must contain at least one non-zero number."
-                raise ValueError(text)
-            return weight
-
 
 def check_weights(sample_weight: Any, X: Any) -> np.ndarray:
     """The weights of the samples X, in float64 and not negative; None: ones."""
+    if sample_weight is None:
+        return np.ones(_num_samples(X))
     try:
-        return _check_sample_weight(
+        weight = _check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
+        if not weight.any():  # scikit-learn before 1.9
+            text = "Sample weights must contain at least one non-zero number."
+            raise ValueError(text)
+        return weight
     except (TypeError, ValueError) as exc:
-        if "weight" in str(exc):
+        if "sample_weight" in str(exc):
             raise
         raise ValueError(f"sample_weight: {exc}") from exc
 

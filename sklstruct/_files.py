@@ -166,10 +166,7 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
         yield FullWriter(path_or_file, name)
         return
     path = check_path(path_or_file, name)
-    compression = compression_of(path, name)
-    if compression is not None:
-        # An error if this Python has no such module, before any file is made.
-        _codec(compression, io.BytesIO(), "wb", f"{name}={path!r}").close()
+    compression_of(path, name)  # an error before any file is made
     with write_aside(path) as raw, packing(raw, path) as file:
         yield file
 
@@ -244,11 +241,8 @@ def check_writable(path: Any, *, name: str) -> None:
     try:
         if os.path.exists(path) and not os.path.isfile(path):
             raise ValueError(f"{name}={path!r} must be a regular file")
-        with open_write(path, name=name) as file:
-            file.write(b"")
+        with suppress(_Proof), open_write(path, name=name):
             raise _Proof
-    except _Proof:
-        return
     except OSError as exc:
         # Python derives the subclass from errno.
         raise OSError(
@@ -512,18 +506,15 @@ class _Decompressed(io.RawIOBase):
             raise self._damage
         try:
             return self._file.readinto(buffer)
-        except (EOFError, zlib.error, OSError) as exc:
-            # An OSError with errno comes from the compressed file itself.
-            if isinstance(exc, OSError) and exc.errno is not None:
-                raise
-            reason: Exception = exc
         except Exception as exc:
-            # The modules' exceptions have no common base class.
-            if type(exc).__name__ not in ("LZMAError", "ZstdError"):
+            # The modules' exceptions have no common base class. An OSError with errno
+            # comes from the compressed file itself.
+            known = isinstance(exc, (EOFError, zlib.error, OSError))
+            known = known or type(exc).__name__ in ("LZMAError", "ZstdError")
+            if not known or getattr(exc, "errno", None) is not None:
                 raise
-            reason = exc
-        self._damage = DamagedData(f"broken {self._compression.name} data: {reason}")
-        raise self._damage
+            self._damage = DamagedData(f"broken {self._compression.name} data: {exc}")
+            raise self._damage from exc
 
 
 @contextmanager

@@ -14,8 +14,6 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any
 
-__all__ = ["face", "stored"]
-
 
 def face(
     package: str,

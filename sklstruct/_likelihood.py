@@ -155,12 +155,8 @@ def target_log_proba(estimator: Any, X: Any, y: ArrayLike) -> np.ndarray:
     if hasattr(estimator, "target_log_proba"):
         return estimator.target_log_proba(X, y)
     check_is_fitted(estimator)
+    check_probabilities("estimator", estimator)
     logarithms = hasattr(estimator, "predict_log_proba")
-    if not logarithms and not hasattr(estimator, "predict_proba"):
-        raise TypeError(
-            f"{type(estimator).__name__} has neither target_log_proba, "
-            "predict_log_proba nor predict_proba: it gives no probabilities to score"
-        )
     predict = estimator.predict_log_proba if logarithms else estimator.predict_proba
     y = column_or_1d(y)
     classes = np.asarray(estimator.classes_)

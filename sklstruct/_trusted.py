@@ -3,6 +3,7 @@
 from importlib import import_module
 from inspect import isabstract, isclass, isfunction
 
+from ._checks import CheckedState
 from ._compat import BaseEstimator
 from ._penalties import Penalty
 from .backoff import BackoffModel
@@ -41,11 +42,11 @@ def _concrete(kind):
         yield from _concrete(below)
 
 
-# The parts of the two composed models are defined where these are; bases are never
-# fitted.
+# The parts of the two composed models, and states that check their arrays, are defined
+# where the models are; bases are never fitted.
 _KINDS = {
     *filter(_is_estimator, _public(_PACKAGES)), BackoffModel, *_concrete(BackoffModel),
-    *_concrete(Gate), *_concrete(SubModel),
+    *_concrete(Gate), *_concrete(SubModel), *_concrete(CheckedState),
     *filter(isfunction, _public(_PACKAGES_OF_FUNCTIONS)),
 } - {TaxonomyBuilder, Penalty}  # fmt: skip
 
@@ -65,32 +66,21 @@ TRUSTED_TYPES = tuple(
             "sklstruct.context_tree._pairs.Pairs",
             "sklstruct.context_tree._tree.ContextTree",
             "sklstruct.factor_graph._pack.WeightLayout",
-            "sklstruct.hierarchical._chain_nodes.ChainNodes",
-            "sklstruct.hierarchical._dual_nodes.DualNodes",
-            "sklstruct.hierarchical._estimator_nodes.EstimatorNodes",
             "sklstruct.hierarchical._inner_labels.RaisedLabels",
             "sklstruct.hierarchical._label_fold.NodeFold",
             "sklstruct.hierarchical._label_fold.Window",
             "sklstruct.hierarchical._score_model.ScoreModel",
             "sklstruct.hmm._beam.CursorAutomaton",
-            "sklstruct.hmm._channels._BoundEdits",
             "sklstruct.hmm._channels._BoundKeypad",
             "sklstruct.hmm._suffix_emission.spelling",
             "sklstruct.language_model._cache_state.CacheSettings",
-            "sklstruct.language_model._weighted_automaton.WeightedAutomaton",
             "sklstruct.linear._labels.LabelColumns",
             "sklstruct.linear._targets.Targets",
-            "sklstruct.linear._weights.NodeWeights",
-            "sklstruct.loglinear._joint_model.JointTrees",
-            "sklstruct.mixture._models.FactoredModel",
             "sklstruct.mixture._models.MixtureModel",
             "sklstruct.mixture._transforms.ContextReader",
             "sklstruct.symbols._labels.Labels",
             "sklstruct.taxonomy._forest.Forest",
             "sklstruct.taxonomy._taxonomy.Taxonomy",
-            "sklstruct.text._ngrams.NgramTrie",
-            "sklstruct.text._reading.Words",
-            "sklstruct.text._scores.ByteWeights",
             "sklstruct.text._scores.Reduced",
         ]
     )

@@ -161,74 +161,62 @@ static inline float sklstruct_key_float(int64_t key)
     return p;
 }
 
-/* out[0 .. d] = x as floats, out[d] = 1, then zeros to `stride`, a multiple of
- * SKLSTRUCT_STRIDE greater than d. Returns the sum of squares of out. */
+/* The product of two rows of `stride` floats, a multiple of SKLSTRUCT_STRIDE. Sixteen
+ * running sums: the error is that of stride / 16 + 4 additions. */
+static inline float sklstruct_product(ptrdiff_t stride, const float *a, const float *b)
+{
+    ptrdiff_t j;
 #ifdef SKLSTRUCT_VECTORS
-#define SKLSTRUCT_SQUARES(n, x, total)                                              \
-    do {                                                                            \
-        union { sklstruct_v8 all; sklstruct_v4 half[2]; } u = {{0}};                \
-        sklstruct_v4 sum;                                                           \
-        for (i = 0; i < n; i += 8)                                                  \
-            u.all += *(const sklstruct_v8 *)(x + i) * *(const sklstruct_v8 *)(x + i); \
-        sum = u.half[0] + u.half[1];                                                \
-        total = (sum[0] + sum[2]) + (sum[1] + sum[3]);                              \
-    } while (0)
+    union { sklstruct_v8 all; sklstruct_v4 half[2]; } u;
+    sklstruct_v8 one = {0}, two = {0};
+    sklstruct_v4 sum;
+    for (j = 0; j < stride; j += SKLSTRUCT_STRIDE) {
+        one += *(const sklstruct_v8 *)(a + j) * *(const sklstruct_v8 *)(b + j);
+        two += *(const sklstruct_v8 *)(a + j + 8) * *(const sklstruct_v8 *)(b + j + 8);
+    }
+    u.all = one + two;
+    sum = u.half[0] + u.half[1];
 #else
-#define SKLSTRUCT_SQUARES(n, x, total)                                              \
-    for (i = 0; i < n; i++)                                                         \
-        total += x[i] * x[i]
+    float all[SKLSTRUCT_STRIDE] = {0}, sum[4];
+    ptrdiff_t k;
+    for (j = 0; j < stride; j += SKLSTRUCT_STRIDE)
+        for (k = 0; k < SKLSTRUCT_STRIDE; k++)
+            all[k] += a[j + k] * b[j + k];
+    for (k = 0; k < 4; k++)
+        sum[k] = (all[k] + all[k + 8]) + (all[k + 4] + all[k + 12]);
 #endif
+    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+}
 
+/* out[0 .. d] = x as floats, out[d] = 1, then zeros to `stride` > d. Returns the sum of
+ * squares of out. */
 #define SKLSTRUCT_NARROW(name, type)                                                \
     SKLSTRUCT_WIDE static float name(                                               \
         ptrdiff_t d, const type *x, ptrdiff_t stride, float *out)                   \
     {                                                                               \
-        float total = 0;                                                            \
         ptrdiff_t i;                                                                \
         for (i = 0; i < d; i++)                                                     \
             out[i] = (float)x[i];                                                   \
         out[d] = 1;                                                                 \
         for (i = d + 1; i < stride; i++)                                            \
             out[i] = 0;                                                             \
-        SKLSTRUCT_SQUARES(stride, out, total);                                      \
-        return total;                                                               \
+        return sklstruct_product(stride, out, out);                                 \
     }
 
 SKLSTRUCT_NARROW(sklstruct_narrow_double, double)
 SKLSTRUCT_NARROW(sklstruct_narrow_float, float)
 
 /* score[s] = product of row row[s] of coef with row s of x, for the n lanes s of a
- * list. Sixteen running sums: the error is that of stride / 16 + 4 additions. */
+ * list. */
 SKLSTRUCT_WIDE static void sklstruct_products(
     const float *coef, ptrdiff_t stride, const float *x, ptrdiff_t n,
     const int32_t *lanes, const int32_t *row, float *score)
 {
-    ptrdiff_t i, j;
-    for (i = 0; i < n; i++) {
-        const float *a = coef + (ptrdiff_t)row[lanes[i]] * stride;
-        const float *b = x + (ptrdiff_t)lanes[i] * stride;
-#ifdef SKLSTRUCT_VECTORS
-        union { sklstruct_v8 all; sklstruct_v4 half[2]; } u;
-        sklstruct_v8 one = {0}, two = {0};
-        sklstruct_v4 sum;
-        for (j = 0; j < stride; j += SKLSTRUCT_STRIDE) {
-            one += *(const sklstruct_v8 *)(a + j) * *(const sklstruct_v8 *)(b + j);
-            two += *(const sklstruct_v8 *)(a + j + 8) *
-                   *(const sklstruct_v8 *)(b + j + 8);
-        }
-        u.all = one + two;
-        sum = u.half[0] + u.half[1];
-#else
-        float all[SKLSTRUCT_STRIDE] = {0}, sum[4];
-        ptrdiff_t k;
-        for (j = 0; j < stride; j += SKLSTRUCT_STRIDE)
-            for (k = 0; k < SKLSTRUCT_STRIDE; k++)
-                all[k] += a[j + k] * b[j + k];
-        for (k = 0; k < 4; k++)
-            sum[k] = (all[k] + all[k + 8]) + (all[k + 4] + all[k + 12]);
-#endif
-        score[lanes[i]] = (sum[0] + sum[2]) + (sum[1] + sum[3]);
-    }
+    ptrdiff_t i;
+    for (i = 0; i < n; i++)
+        score[lanes[i]] = sklstruct_product(
+            stride, coef + (ptrdiff_t)row[lanes[i]] * stride,
+            x + (ptrdiff_t)lanes[i] * stride);
 }
 
 /* The probability p of a node shared out between its two children by the logit z of

@@ -136,13 +136,17 @@ def train(arguments: argparse.Namespace) -> None:
     _check_table_options(arguments, arguments.text, arguments.tune)
     with progress(arguments, f"reading {arguments.text}"):
         texts, labels = _read(arguments.text, arguments)
-        held_out = _read(arguments.tune, arguments) if arguments.tune else None
+        held_out: Any = _read(arguments.tune, arguments) if arguments.tune else ()
     if arguments.min_count is not None and arguments.min_count > len(texts):
         raise ValueError(
             f"--min-count {arguments.min_count} is more than the {len(texts)} texts of "
             f"{arguments.text}"
         )
     several = any(len(set(row)) > 1 for row in labels)
+
+    def targets(rows: list[list[str]]) -> list:
+        return rows if several else [row[0] for row in rows]
+
     if held_out:
         known = {label for row in labels for label in row}
         kept = [pair for pair in zip(*held_out) if known.issuperset(pair[1])]
@@ -150,11 +154,7 @@ def train(arguments: argparse.Namespace) -> None:
             raise ValueError(
                 f"--tune {arguments.tune}: no text has only labels of {arguments.text}"
             )
-        held_out = [x for x, _ in kept], [row for _, row in kept]
-
-    def targets(rows: list[list[str]]) -> list:
-        return rows if several else [row[0] for row in rows]
-
+        held_out = [x for x, _ in kept], targets([row for _, row in kept])
     model = TextClassifier(
         arguments.features,
         min_df=arguments.min_count,
@@ -164,11 +164,7 @@ def train(arguments: argparse.Namespace) -> None:
     )
     with progress(arguments, f"learning from {arguments.text}"):
         model.fit(texts, targets(labels))
-        reduced = (
-            model.reduce(held_out[0], targets(held_out[1]))
-            if held_out
-            else model.reduce()
-        )
+        reduced = model.reduce(*held_out)
     with progress(arguments, f"writing {arguments.output}"):
         reduced.save(target_of(arguments.output))
     figures = {

@@ -164,12 +164,9 @@ def mix_models(arguments: argparse.Namespace) -> None:
         models.append(load(arguments, path))
         if not is_pickle(arguments.output):
             _check_table(models[-1], path)
+    text = None if arguments.tune is None else text_of([arguments.tune])
     with progress(arguments, "mixing"):
-        if arguments.weights is None:
-            text = text_of([arguments.tune])
-            lm = interpolate(models, text)
-        else:
-            lm = interpolate(models, weights=arguments.weights)
+        lm = interpolate(models, text, weights=arguments.weights or "em")
     mixture = lm.estimator_
     if is_pickle(arguments.output):
         save_pickle(arguments, lm)
@@ -181,7 +178,7 @@ def mix_models(arguments: argparse.Namespace) -> None:
         "weight_gap": mixture.weight_gap_,
         "n_words": len(lm.vocabulary_),
     }
-    if arguments.weights is None:
+    if text is not None:
         lm.set_params(out_of_vocabulary="exclude")
         figures["perplexity"], counts = lm.perplexity(text, return_counts=True)
         figures["n_unknown"] = counts.n_unknown

@@ -66,11 +66,7 @@ class ProgressLine:
     def setup(self, estimator: Any, context: Any) -> None:
         """Nothing."""
 
-    def teardown(self, estimator: Any, context: Any) -> None:
-        """Nothing."""
-
-    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Nothing."""
+    teardown = on_fit_task_begin = setup
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> None:
         """Count the step; rewrite the line at most five times a second."""

@@ -180,8 +180,12 @@ class Model(Tables):
         -------
         model : Model
         """
+        return cls._of_image(probing_image(without_zero_weights(model)), path)
+
+    @classmethod
+    def _of_image(cls, image: Any, path: bytes) -> Model:
         new = cls.__new__(cls)
-        new._set(probing_image(without_zero_weights(model)), path)
+        new._set(image, path)
         return new
 
     def score(self, sentence: str | bytes, bos: bool = True, eos: bool = True) -> float:
@@ -302,16 +306,10 @@ class Model(Tables):
     def __reduce__(self) -> tuple:
         if self.path and os.path.exists(self.path):
             return Model, (self.path,)
-        return _of_image, (bytes(memoryview(self._image)), self.path)
+        return Model._of_image, (bytes(memoryview(self._image)), self.path)
 
 
 LanguageModel = Model
-
-
-def _of_image(image: bytes, path: bytes) -> Model:
-    model = Model.__new__(Model)
-    model._set(image, path)
-    return model
 
 
 def _load(path: str) -> Any:

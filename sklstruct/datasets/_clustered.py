@@ -113,12 +113,9 @@ def make_clustered_classes(
     k, d, m = n_classes, n_features, n_samples_per_class
     rng = as_random_state(random_state)
 
-    orthant = np.arange(k)
-    if d < 62:
-        orthant %= 2**d
     # Most significant digit first; digits beyond the 63 of an int64 are 0.
     shift = np.minimum(np.arange(d)[::-1], 62)
-    digit = (orthant[:, None] >> shift) & 1
+    digit = (np.arange(k)[:, np.newaxis] >> shift) & 1
     centers = disperse * np.where(digit == 0, 2.0, -1.0)
     centers += rng.standard_normal((k, d))
     X = rng.random_sample((k * m, d))

@@ -120,7 +120,6 @@ def parse_block(
     const unsigned char[::1] buffer,
     Py_ssize_t start,
     Py_ssize_t stop,
-    bint add_words,
     bint highest,
     int[:, ::1] ids,
     double[:, ::1] values,
@@ -130,7 +129,7 @@ def parse_block(
 
     table : `WordTable`, whose arena has room for the buffer. FULL: the table has to
     grow before the line is read.
-    ids : (rows, order) word ids; with add_words the words of unigrams are added, and a
+    ids : (rows, order) word ids; the words of unigrams are added to the table, and a
     word that occurs again has the id of its first line.
     values : (rows, 2) log10 probability and back-off weight (0 where absent). At the
     highest order a weight may only be 0, in the single precision of KenLM.
@@ -185,7 +184,7 @@ def parse_block(
                         break
                     values[row, 0] = value
                 elif field <= order:
-                    if add_words:
+                    if order == 1:
                         word = add_word(&words, &buffer[begin], pos - begin, h)
                         if word < 0:
                             code = FULL

@@ -144,14 +144,13 @@ class _Source:
             if stop > self._at:
                 first = row
                 self._filler = 0
-                new = ids.shape[1] == 1  # unigrams make the words known
-                words.reserve(stop - self._at if new else 0)
+                if ids.shape[1] == 1:  # unigrams make the words known
+                    words.reserve(stop - self._at)
                 row, at, code, *span = _arpa_fast.parse_block(
                     words,
                     self._rest,
                     self._at,
                     stop,
-                    new,
                     highest,
                     ids,
                     values,

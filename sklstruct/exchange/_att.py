@@ -19,7 +19,7 @@ from .._warnings import warn
 from ..backoff import BackoffModel, close_model
 from ..context_tree import find_pairs
 from ._arpa_read import Section, build_model
-from ._words import FileWords, file_words
+from ._words import MARKS, FileWords, file_words
 
 _LN10 = np.log(10.0)
 _CHUNK = 1 << 20
@@ -97,20 +97,17 @@ def _fields(parts, number, label):
 # ---------------------------------------------------------------------- writing
 
 
-class Automaton(NamedTuple):
-    """The automaton of a model: its arcs, by source, that of the back-off first."""
-
-    start: int
-    source: np.ndarray
-    target: np.ndarray
-    word: np.ndarray  # of the file; -1: the arc reads nothing
-    cost: np.ndarray  # negative natural logarithms
-    final: np.ndarray  # (n_final,) states
-    final_cost: np.ndarray
+Columns = tuple[np.ndarray, ...]
 
 
-def automaton_of(model: BackoffModel, words: FileWords) -> Automaton:
-    """The states that some sentence reaches, and their arcs."""
+def automaton_of(model: BackoffModel, words: FileWords) -> tuple[Columns, Columns]:
+    """(arcs, final states) of the states that some sentence reaches.
+
+    arcs: sources, targets, words and costs, negative natural logarithms. Those of the
+    initial state are first, the others are by source, and the arc of a back-off, which
+    has the word -1, is the first of its source.
+    final states: their numbers and costs.
+    """
     end, n_classes = words.special["end"], words.n_classes
     if end >= n_classes:
         raise ValueError(
@@ -142,16 +139,15 @@ def automaton_of(model: BackoffModel, words: FileWords) -> Automaton:
     last, arc = (np.flatnonzero(reached[node] & kind) for kind in (ends, ~ends))
     down = np.flatnonzero(reached[1:]) + 1
     source = np.concatenate([down, node[arc]])
-    order = np.argsort(source, kind="stable")
-    return Automaton(
-        start,
-        source[order],
-        np.concatenate([tree.parent[down], leads[arc]])[order],
-        np.concatenate([np.full(down.size, -1), closed.target[arc]])[order],
-        -np.concatenate([closed.log_backoff[down], closed.log_prob[arc]])[order],
-        node[last],
-        -closed.log_prob[last],
+    arcs = (
+        source,
+        np.concatenate([tree.parent[down], leads[arc]]),
+        np.concatenate([np.full(down.size, -1), closed.target[arc]]),
+        -np.concatenate([closed.log_backoff[down], closed.log_prob[arc]]),
     )
+    # The first line belongs to the initial state.
+    order = np.argsort(np.where(source == start, -1, source), kind="stable")
+    return tuple(column[order] for column in arcs), (node[last], -closed.log_prob[last])
 
 
 def write_att(
@@ -167,24 +163,15 @@ def write_att(
             "arcs that read nothing"
         )
     spelt.append(backoff)  # word -1
-    machine = automaton_of(model, words)
-    # The first line belongs to the initial state.
-    own = machine.source == machine.start
-    order = np.concatenate([np.flatnonzero(own), np.flatnonzero(~own)])
+    arcs, finals = automaton_of(model, words)
 
     def put(file: Any) -> None:
-        for at in range(0, order.size, _ARCS):
-            part = order[at : at + _ARCS]
-            lines = [
-                f"{a}\t{b}\t{spelt[w]}\t{_cost(c)}\n"
-                for a, b, w, c in zip(
-                    machine.source[part].tolist(), machine.target[part].tolist(),
-                    machine.word[part].tolist(), machine.cost[part].tolist(),
-                )
-            ]  # fmt: skip
+        for at in range(0, arcs[0].size, _ARCS):
+            rows = zip(*(column[at : at + _ARCS].tolist() for column in arcs))
+            lines = [f"{a}\t{b}\t{spelt[w]}\t{_cost(c)}\n" for a, b, w, c in rows]
             file.write("".join(lines).encode())
-        finals = zip(machine.final.tolist(), machine.final_cost.tolist())
-        file.write("".join(f"{a}\t{_cost(c)}\n" for a, c in finals).encode())
+        rows = zip(*(column.tolist() for column in finals))
+        file.write("".join(f"{a}\t{_cost(c)}\n" for a, c in rows).encode())
 
     return put
 
@@ -391,7 +378,5 @@ class _Reader:
                 values[i, 1] = 0.0 if lower is None else -lower[1] / _LN10
             ids = np.array(ngrams, dtype=np.int32).reshape(len(ngrams), -1)
             sections.append(Section(ids, values, 1))
-        roles = {"start": _START, "end": _END}
-        if "<unk>" in self.word:
-            roles["unknown"] = self.word["<unk>"]
+        roles = {p: self.word[mark] for p, mark in MARKS.items() if mark in self.word}
         return build_model(self, spelt, roles, sections)

@@ -114,7 +114,6 @@ _FOREIGN: dict[bytes, str] = {
     b"sklstruct texts\n": "a text classifier; read it with TextClassifier.load",
     NATIVE.magic: "a native file of sklstruct; leave format out",
 }
-_TEXTS = {"arpa", "att"}
 _HEAD = 512  # bytes that tell what a file is
 
 
@@ -204,7 +203,7 @@ def read(
             head = b"\\data\\"
         name = format or _format_of(head, label)
         label = label or f"{name.upper()} data"
-        if name in _TEXTS:
+        if not FORMATS[name].magic:  # text
             what = what_is(head)
             if what is not None:
                 raise ValueError(f"{label}: {what}{_quoted(head)}")

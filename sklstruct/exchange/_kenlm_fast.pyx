@@ -412,8 +412,6 @@ cdef class Tables:
         cdef level_t* level
         cdef tables_t* t = &self.t
         self.keep = image
-        if layout.end > self.keep.shape[0] or not 2 <= layout.order <= MOST:
-            raise ValueError("the tables reach beyond the end")
         t.trie, t.order, t.n_words = layout.is_trie, layout.order, layout.n_words
         t.words, t.word_buckets = self.part(layout.words.first), layout.words.n
         t.unigrams = self.part(layout.unigrams.first)

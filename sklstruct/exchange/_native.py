@@ -107,8 +107,7 @@ def _model_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> BackoffM
     model = BackoffModel(pairs, arrays["log_prob"], arrays["log_backoff"], labels)
     if "node_weight" in arrays:
         model.node_weight = arrays["node_weight"]
-        if model.node_weight.shape != (model.n_nodes,):
-            raise WrongFile("damaged: node_weight is not one number per node")
+        check_length("node_weight", model.node_weight, model.n_nodes, "one per node")
     if "file_node" in arrays:
         node, log_prob = arrays["file_node"], arrays["file_log_prob"]
         check_length("file_log_prob", log_prob, node.size, "one per node")

@@ -12,13 +12,18 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from .._compat import CallbackSupportMixin, Interval, _fit_context, with_callbacks
+from .._compat import (
+    CallbackSupportMixin,
+    Interval,
+    _fit_context,
+    check_weights,
+    with_callbacks,
+)
 from .._docs import shared_docs
 from .._files import open_write
 from .._parallel import ThreadMap, single_blas_thread
 from .._progress import Progress
 from .._warnings import warn
-from ..symbols import check_weights
 from ._chain_likelihood import ChainLikelihood
 from ._conditional import ConditionalLikelihood, duality_gap
 from ._crfsuite import ChainWeights, model_bytes, read_file
@@ -238,7 +243,7 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
                 f"features of variables and of edges, got {least!r}"
             )
         X = as_instances(X)
-        weight = check_weights(sample_weight, len(X))
+        weight = check_weights(sample_weight, X)
         y = as_label_rows(y)
         if not weight.all() and len(y) == len(X):
             X, y = ([s for s, w in zip(part, weight) if w] for part in (X, y))

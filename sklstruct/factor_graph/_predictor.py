@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from .._compat import BaseEstimator
+from .._compat import BaseEstimator, check_weights
 from .._parallel import ThreadMap
 from ..symbols import (
     LabelLists,
     check_pairs,
-    check_weights,
     count_right,
     is_missing,
     items,
@@ -320,7 +319,7 @@ class GraphPredictor(BaseEstimator):
         accuracy : float
         """
         X = self._instances(X)
-        weight = check_weights(sample_weight, len(X))
+        weight = check_weights(sample_weight, X)
         if self._columns is None:
             graphs = self._graphs(X)
             truth = encode(graphs, y, True)

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import as_random_state, check_count, validate_parts
-from .._compat import HasMethods, Interval, StrOptions, _fit_context
+from .._compat import HasMethods, Interval, StrOptions, _fit_context, check_weights
 from .._docs import shared_docs
 from .._warnings import warn
 from ..backoff import BackoffModel
@@ -23,7 +23,6 @@ from ..symbols import (
     LabelLists,
     check_pairs,
     check_sequences,
-    check_weights,
     is_unknown,
     items,
     label_ids,
@@ -278,7 +277,7 @@ class HighOrderHMM(SequenceInference):
                 "without labels, name them in classes"
             )
         X, y = check_pairs(X, [[None] * len(x) for x in X] if y is None else y)
-        weight = None if sample_weight is None else check_weights(sample_weight, len(X))
+        weight = None if sample_weight is None else check_weights(sample_weight, X)
         if weight is not None and not weight.all():
             X, y = ([s for s, w in zip(part, weight) if w] for part in (X, y))
             weight = weight[weight > 0]

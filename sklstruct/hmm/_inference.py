@@ -19,7 +19,7 @@ from .._checks import (
     check_ids,
     check_length,
 )
-from .._compat import BaseEstimator, Interval
+from .._compat import BaseEstimator, Interval, check_weights
 from .._docs import shared_docs
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
@@ -31,7 +31,6 @@ from ..symbols import (
     check_pairs,
     check_possible,
     check_sequences,
-    check_weights,
     count_right,
     object_array,
     share_right,
@@ -470,7 +469,7 @@ class SequenceInference(BaseEstimator):
         """
         if y is None:
             X = check_sequences(X)
-            weight = check_weights(sample_weight, len(X))
+            weight = check_weights(sample_weight, X)
             n = weight @ [*map(len, X)]
             if not n:
                 raise ValueError("X holds no observation to score")
@@ -478,7 +477,7 @@ class SequenceInference(BaseEstimator):
             # An impossible sequence of weight 0 would give NaN.
             return float(weight[weight > 0] @ found[weight > 0] / n)
         rows, y = check_pairs(X, y)
-        weight = check_weights(sample_weight, len(rows))
+        weight = check_weights(sample_weight, rows)
         counts = count_right(self.predict(rows, given), y, self.classes_)
         share = share_right(*counts, weight)
         if np.isnan(share):

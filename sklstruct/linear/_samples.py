@@ -73,9 +73,7 @@ def sample_weights(
     class_weight: Mapping | str | None,
 ) -> tuple[NDArray, NDArray, NDArray]:
     """(weight of every sample, its class weight, samples of positive weight)."""
-    weight, factor = np.ones(X.shape[0]), np.ones(X.shape[0])
-    if sample_weight is not None:
-        weight = check_weights(sample_weight, X)
+    weight, factor = check_weights(sample_weight, X), np.ones(X.shape[0])
     if class_weight is not None and (weight > 0).any():
         known, heavy = y[weight > 0], weight[weight > 0]
         present, code = np.unique(known, return_inverse=True)

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
         check_pairs,
         check_possible,
         check_sequences,
-        check_weights,
         count_right,
         is_unknown,
         items,

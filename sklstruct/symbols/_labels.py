@@ -40,10 +40,7 @@ def _check_labels(name, labels):
         labels = array
     if labels.ndim != 1:
         raise ValueError(f"{name} must be 1-dimensional")
-    if labels.dtype.kind in "iu" and labels.size:
-        rising = bool((labels[1:] > labels[:-1]).all())
-    else:
-        rising = False
+    rising = labels.dtype.kind in "iu" and (labels[1:] > labels[:-1]).all()
     if not rising:
         try:
             distinct = len(set(labels.tolist()))
@@ -54,6 +51,14 @@ def _check_labels(name, labels):
             twice = next(v for v in labels.tolist() if v in seen or seen.add(v))
             raise ValueError(f"{name} holds {twice!r} twice")
     return labels
+
+
+def check_hashable(name: str, mark: Any) -> None:
+    """ValueError for a mark that cannot be a label."""
+    try:
+        hash(mark)
+    except TypeError as exc:
+        raise ValueError(f"{name} must be hashable: {exc}") from exc
 
 
 class Labels:
@@ -160,10 +165,7 @@ class Labels:
             self.n_classes = self.strings.token_of_class.size
             self.n_symbols = self.strings.n_symbols
         for name, mark in (("start", start), ("end", end), ("unknown", unknown)):
-            try:
-                hash(mark)
-            except TypeError as exc:
-                raise ValueError(f"{name} must be hashable: {exc}") from exc
+            check_hashable(name, mark)
         self.start, self.end, self.unknown = start, end, unknown
         if start is not None and self.class_id(start) >= 0:
             raise ValueError(
@@ -273,8 +275,6 @@ class Labels:
     @cached_property
     def symbol_of_class(self) -> np.ndarray:
         """(n_classes,) int32: the context symbol of each class, or -1."""
-        if self.strings is None:
-            return code_ids(self._symbol_index.code, self.classes.tolist())
         token, n_symbols = self.token_of_class, self.n_symbols
         return np.where(token < n_symbols, token, np.int32(-1))
 
@@ -289,7 +289,7 @@ class Labels:
         n_symbols = need_symbols(self, "tokens")
         if self.strings is not None:
             return self.strings.token_of_class
-        token = self.symbol_of_class.copy()
+        token = code_ids(self._symbol_index.code, self.classes.tolist())
         new = token < 0
         token[new] = n_symbols + np.arange(new.sum(), dtype=np.int32)
         return token

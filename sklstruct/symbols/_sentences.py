@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from itertools import compress
+from itertools import combinations, compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from .._checks import check_count, least_weight
 from .._lazy import stored
 from . import _text_fast as _fast
 from ._encoding import is_missing, object_array, plain
-from ._labels import Labels, read_vocabulary, sort_symbols
+from ._labels import Labels, check_hashable, read_vocabulary, sort_symbols
 from ._number import not_symbols, number_sentences
 from ._text import Analyzer, NumberedText, check_tokens, split_string
 from ._text_file import LargeText
@@ -86,15 +86,11 @@ class VocabularyRules(NamedTuple):
         """ValueError if marks are equal, or parameters exclude each other."""
         marks = {"start": self.start, "end": self.end, "unknown": self.unknown}
         for name, mark in marks.items():
-            try:
-                hash(mark)
-            except TypeError as exc:
-                raise ValueError(f"{name} must be hashable or None: {exc}") from exc
+            check_hashable(name, mark)
         given = [(name, mark) for name, mark in marks.items() if mark is not None]
-        for i, (a, mark) in enumerate(given):
-            for b, other in given[:i]:
-                if mark == other:
-                    raise ValueError(f"{b} and {a} are the same symbol, {mark!r}")
+        for (a, mark), (b, other) in combinations(given, 2):
+            if mark == other:
+                raise ValueError(f"{a} and {b} are the same symbol, {other!r}")
         for name, none in (("min_count", 1), ("max_vocabulary", None)):
             value = getattr(self, name)
             if value == none:
@@ -186,27 +182,20 @@ def token_stream(
     text: NumberedText,
     table: np.ndarray,
     *,
-    start: int | None,
-    end: int | None,
+    start: int = -1,
+    end: int = -1,
     front: int = 0,
 ) -> np.ndarray:
     """One int32 array of ids for all sentences, -1 before each of them.
 
     `table` holds the id of each symbol of the text, `start` and `end` are the ids of
-    the marks (None: no mark), `front` is the number of extra -1 at the very beginning.
+    the marks (-1: no mark), `front` is the number of extra -1 at the very beginning.
     """
-    n_marks = (start is not None) + (end is not None)
+    n_marks = (start >= 0) + (end >= 0)
     size = front + text.tokens.size + n_marks * text.n_sentences
     check_tokens(size)
     tokens = np.empty(size, dtype=np.int32)
-    _fast.lay_out(
-        text.tokens,
-        table,
-        -1 if start is None else start,
-        -1 if end is None else end,
-        front,
-        tokens,
-    )
+    _fast.lay_out(text.tokens, table, start, end, front, tokens)
     return tokens
 
 
@@ -331,19 +320,13 @@ class SentenceEncoder:
 
         name: of the text in an error.
         """
-        labels = self.labels
-        table = labels.tokens(text.words, self.unknown)
+        table = self.labels.tokens(text.words, self.unknown)
         marked = (table == self.start) | (table == self.end)
         for number in np.flatnonzero(marked).tolist():
             if (text.tokens == number).any():
                 self._raise_mark(text, number, name)
-        return token_stream(
-            text,
-            table,
-            start=None if labels.start is None else self.start,
-            end=self.end if end and labels.end is not None else None,
-            front=front,
-        )
+        mark = self.end if end else -1
+        return token_stream(text, table, start=self.start, end=mark, front=front)
 
     def encode_known(
         self, text: NumberedText, *, front: int = 0, name: str = "X"

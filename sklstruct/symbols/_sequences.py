@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from .._checks import INT32_MAX, as_floats, check_length
+from .._checks import INT32_MAX
 from ._encoding import DATES, is_missing, plain, plain_items
 from ._text import plain_list
 
@@ -85,19 +84,6 @@ def check_pairs(X: Any, y: Any) -> tuple[list, list]:
         if len(a) != len(b):
             raise ValueError(f"y[{i}] has {len(b)} labels, but X[{i}] has {len(a)}")
     return X, list(map(items, y))
-
-
-def check_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray:
-    """Weights of sequences as floats: finite, at least 0, not all 0; None is 1 each."""
-    if sample_weight is None:
-        return np.ones(n)
-    weight = as_floats("sample_weight", sample_weight, 1)
-    check_length("sample_weight", weight, n, "one per sequence")
-    if not (np.isfinite(weight).all() and (weight >= 0).all()):
-        raise ValueError("sample_weight must hold finite numbers of at least 0")
-    if not weight.any():
-        raise ValueError("sample_weight is 0 for every sequence: nothing is left")
-    return weight
 
 
 def count_right(

@@ -207,14 +207,12 @@ cdef class StringTable:
         return self.words.n
 
     def __iter__(self):
-        return iter(self.strings())
+        return iter(decode_strings(self.text, self.ends))
 
-    def strings(self, numbers=None):
-        """List of the strings with some numbers, of all by default."""
+    def strings(self, numbers):
+        """List of the strings with some numbers."""
         cdef Py_ssize_t i
         cdef int64_t start
-        if numbers is None:
-            return decode_strings(self.text, self.ends)
         out = []
         for i in numbers:
             if not 0 <= i < self.words.n:

@@ -15,7 +15,8 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, BinaryIO, NamedTuple
+from types import SimpleNamespace
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -509,16 +510,9 @@ class _Copy:
                 raise_if_full(exc, f"a copy of {name}", os.path.dirname(self.path))
                 raise
 
-    def __reduce__(self) -> tuple[type[_Described], tuple[str, str]]:
+    def __reduce__(self) -> tuple:
         # The process that made a copy removes it.
-        return _Described, (self.path, self.name)
-
-
-class _Described(NamedTuple):
-    """A copy that another process made."""
-
-    path: str
-    name: str
+        return partial(SimpleNamespace, path=self.path, name=self.name), ()
 
 
 def _remove(path):

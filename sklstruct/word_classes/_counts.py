@@ -158,7 +158,7 @@ def _read_sentences(X, reach):
             f"{longest}"
         )
     # The end of a sentence is a target, but not a word.
-    tokens = token_stream(text, table, start=None, end=n, front=reach - 1)
+    tokens = token_stream(text, table, end=n, front=reach - 1)
     windows, target = stream_windows(tokens, reach)
     keep = target >= 0
     return words, windows[keep], np.where(target == n, -1, target)[keep], n

@@ -1063,7 +1063,6 @@ def test_numbers_are_parsed_to_the_last_digits(text):
         f"{text}\tw\t{text}\n".encode(),
         0,
         2 * len(text) + 4,
-        True,
         False,
         ids,
         values,

@@ -86,7 +86,7 @@ def read(image):
 
 
 def mapped(image):
-    return ours._of_image(bytes(image), b"")
+    return ours.Model._of_image(bytes(image), b"")
 
 
 def all_scores(model, sentences):

@@ -359,7 +359,9 @@ def test_bad_input():
     dummy = DummyClassifier().fit(X, y)
     with pytest.raises(ValueError, match="inconsistent numbers"):
         perplexity(dummy, X, y[:5])
-    with pytest.raises(TypeError, match="gives no probabilities"):
+    with pytest.raises(
+        TypeError, match="estimator must give probabilities, but LinearSVC has"
+    ):
         perplexity(LinearSVC().fit([[0], [1]], [0, 1]), [[0]], [0])
     for estimator in (KneserNeyLM(), DummyClassifier(), ESTIMATORS["one step"]):
         with pytest.raises(NotFittedError):

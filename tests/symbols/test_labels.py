@@ -276,3 +276,10 @@ def test_a_missing_word_is_not_in_a_vocabulary(word):
     model = LanguageModel(WittenBellLM(), vocabulary=["a", word])
     with pytest.raises(ValueError, match=f"vocabulary holds {word}, which is not a w"):
         model.fit(["a b"])
+
+
+def test_dates_of_other_units_are_the_same_labels():
+    days = np.array(["2020-01-02", "2020-01-01"], dtype="datetime64[D]")
+    times = np.array(["2020-01-01T00", "2020-01-01T01", "NaT"], dtype="datetime64[ns]")
+    assert encode(times, days).tolist() == [1, -1, -1]
+    assert encode(days[:, np.newaxis], times).tolist() == [[-1], [0]]
