@@ -116,9 +116,8 @@ class StrengthSearch(BaseEstimator):
 
 def is_chain(estimator: LinearClassifier) -> bool:
     """Whether the probabilities of nodes are used as they are, with all weights."""
-    e = estimator
-    plain = e.loss == "log_loss" and e.calibration is None
-    return plain and e.weight_threshold == 0
+    given = estimator.loss, estimator.calibration, estimator.weight_threshold
+    return given == ("log_loss", None, 0)
 
 
 class PerNodeC(StrengthSearch):

@@ -113,15 +113,13 @@ class GroupLasso(BaseEstimator):
             group, n_groups = _labels(groups, d)
         else:
             members = _members(groups, d)
-            n_groups = len(members)
-            group = np.empty(d, dtype=np.intp)
-            for g, columns in enumerate(members):
-                group[columns] = g
-            if sum(columns.size for columns in members) > d:
-                size = np.array([columns.size for columns in members])
+            size, n_groups = np.diff(members.ptr), members.n_groups
+            if members.entry.size > d:
                 return ProximalTerm(
                     _Overlapping(members, self._weights(size), d, problem.n_lanes), 1.0
                 )
+            group = np.empty(d, dtype=np.intp)
+            group[members.entry] = np.repeat(np.arange(n_groups), size)
         return GroupTerm(group, self._weights(np.bincount(group, minlength=n_groups)))
 
     def _weights(self, size: NDArray) -> NDArray:
@@ -162,7 +160,7 @@ def _labels(groups, d):
 
 
 def _members(groups, d):
-    """The columns of each group, checked."""
+    """The columns of each group; each column is in one."""
     members = Members.of(groups, d, "column of X")
     times = np.bincount(members.entry, minlength=d)
     if not times.all():
@@ -170,7 +168,7 @@ def _members(groups, d):
             f"groups leave out column {times.argmin()}: put it in a group, which may "
             "be one by itself"
         )
-    return np.split(members.entry, members.ptr[1:-1])
+    return members
 
 
 class _Overlapping:
@@ -183,10 +181,10 @@ class _Overlapping:
     def __init__(self, members, weights, n_features, n_lanes):
         self.weights, self.shape = weights, (n_lanes, n_features)
         lanes = n_features * np.arange(n_lanes)[:, None]
-        entries = [(lanes + columns).ravel() for columns in members]
-        self.size = np.array([*map(len, entries)])
-        self.ptr = np.append(0, np.cumsum(self.size)).astype(np.int64)
-        self.entry = np.concatenate(entries).astype(np.int32)
+        parts = np.split(members.entry, members.ptr[1:-1])
+        entry = np.concatenate([(lanes + part).ravel() for part in parts])
+        self.ptr, self.entry = n_lanes * members.ptr, entry.astype(np.int32)
+        self.size = np.diff(self.ptr)
         self.order = np.argsort(self.size, kind="stable").astype(np.int64)
         self.dual = np.zeros(self.entry.size)
         self.room = np.empty(self.size.max())
