@@ -8,6 +8,7 @@ import numpy as np
 
 from .._checks import check_count, check_memory
 from ..text import FastTextFile
+from ..text._fasttext_open_fast import hash_bytes
 
 Neighbours = list[tuple[float, str]]
 
@@ -68,7 +69,7 @@ class WordVectors:
         bucket = self._file.settings["bucket"]
         if bucket < 1:
             raise ValueError("subword: the model has no n-grams of letters")
-        return self._file.n_words + self._file.hash_of(encoded(subword)) % bucket
+        return self._file.n_words + hash_bytes(encoded(subword)) % bucket
 
     def get_subwords(
         self, word: str, on_unicode_error: str = "strict"

@@ -236,26 +236,26 @@ class ChainNodes(NodeModels):
         if left.size:
             rows = X if left.size == n else X[left]  # without a copy of all
             code = best[left]
-            n_dots[left] += self._search(model, rows, "best", code, n_jobs)[1]
+            n_dots[left] += self._search(model, rows, False, code, n_jobs)[1]
             best[left] = code
         return best[:, 0], n_dots
 
     def search(self, X: Samples, k: int, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         best = np.zeros((X.shape[0], k), dtype=np.int32)
-        return best, self._search(self._model(), X, "best", best, n_jobs)[0]
+        return best, self._search(self._model(), X, False, best, n_jobs)[0]
 
     def target(self, X: Samples, code: NDArray, n_jobs: int | None) -> NDArray:
         code = code.astype(np.int32)[:, None]
-        return self._search(self._model(), X, "given", code, n_jobs)[0][:, 0]
+        return self._search(self._model(), X, True, code, n_jobs)[0][:, 0]
 
-    def _search(self, model, X, kind, code, n_jobs):
+    def _search(self, model, X, given, code, n_jobs):
         """(log-probabilities, dot products) of the classes `code`, found or given."""
         log_proba, n_dots = np.empty(code.shape), np.zeros(X.shape[0], dtype=np.int64)
 
         def block(part, stop):
             answers = code[part], log_proba[part], n_dots[part]
             rows = self._samples(X[part])
-            _check_scores(search(*model, *rows, kind, *answers, stop))
+            _check_scores(search(*model, *rows, given, *answers, stop))
 
         self._blocks(block, X.shape[0], _SEARCH_ROWS, n_jobs)
         return log_proba, n_dots

@@ -92,13 +92,8 @@ class EstimatorNodes(NodeModels):
     def best(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         # A call of a model costs more than a sample: a search that calls the models of
         # the best nodes, for the samples that reach them, takes longer.
-        code = np.empty(X.shape[0], dtype=np.int64)
-
-        def use(part, log_proba):
-            code[part] = log_proba.argmax(axis=1)
-
-        self.rows(X, use, n_jobs)
-        return code, np.full(code.size, self.forest.n_rows, dtype=np.int64)
+        code, _ = self.search(X, 1, n_jobs)
+        return code[:, 0], np.full(code.size, self.forest.n_rows, dtype=np.int64)
 
 
 def _conditional(model, X):

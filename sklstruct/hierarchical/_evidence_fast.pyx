@@ -85,6 +85,14 @@ cdef struct Ranked:
     int32_t node
 
 
+cdef inline double scaled_total(
+    Py_ssize_t m, double* a, double w, double* room,
+) noexcept nogil:
+    """a *= w; log of the sum of exp(a)."""
+    cdef double top = sklstruct_scaled(m, a, w)
+    return top + log(sklstruct_exp_sum(m, a, top, room))
+
+
 cdef int larger_first(const void* a, const void* b) noexcept nogil:
     cdef const Ranked* x = <const Ranked*>a
     cdef const Ranked* y = <const Ranked*>b
@@ -260,11 +268,6 @@ cdef class Posterior:
             at += width
         work.n_dots += m
 
-    cdef double scaled_total(self, Scratch work, Py_ssize_t m, double w) noexcept nogil:
-        """a *= w; log of the sum of exp(a)."""
-        cdef double top = sklstruct_scaled(m, &work.a[0], w)
-        return top + log(sklstruct_exp_sum(m, &work.a[0], top, &work.e[0]))
-
     cdef inline void set(self, Scratch work, Py_ssize_t v, int8_t state) noexcept nogil:
         if work.state[v] == UNSEEN:
             work.touched[work.n_touched] = <int32_t>v
@@ -279,32 +282,26 @@ cdef class Posterior:
         cdef double total = 0
         self.outcomes(work, t, v)
         if self.loss == 2 and not self.several:
-            total = self.scaled_total(work, m, 1)
+            total = scaled_total(m, &work.a[0], 1, &work.e[0])
         for j in range(m):
             work.route[child + j] = work.route[v] + work.a[j] - total
 
-    cdef double evaluate_classes(
-        self, Scratch work, Py_ssize_t t, Py_ssize_t v
-    ) noexcept nogil:
-        """Conditionals of the classes of a leaf of tree t; returns E, or 0."""
+    cdef double evaluate(self, Scratch work, Py_ssize_t t, Py_ssize_t v) noexcept nogil:
+        """Conditionals of the classes of a leaf of tree t; returns E, or 0.
+
+        The mass of the leaf stays.
+        """
         cdef Py_ssize_t m = self.n_child[v], j, child = self.first_child[v]
         cdef double total = 0
-        self.outcomes(work, t, v)
-        if not self.several:
-            total = self.scaled_total(work, m, self.scalars[t, 1])
+        if self.role[v] == LEAF:
+            self.outcomes(work, t, v)
+            if not self.several:
+                total = scaled_total(m, &work.a[0], self.scalars[t, 1], &work.e[0])
         work.value[v] = total
         for j in range(m):
             work.value[child + j] = work.a[j] - total
         self.set(work, v, EVALUATED)
         return total
-
-    cdef double evaluate(self, Scratch work, Py_ssize_t t, Py_ssize_t v) noexcept nogil:
-        """Evaluate a leaf of tree t that is REACHED; its mass stays."""
-        if self.role[v] == LEAF:
-            return self.evaluate_classes(work, t, v)
-        work.value[v] = 0
-        self.set(work, v, EVALUATED)
-        return 0
 
     cdef Py_ssize_t expand_tree(self, Scratch work, Py_ssize_t t) noexcept nogil:
         """Masses of the leaves and pending nodes work.items of a tree; their number."""
@@ -312,7 +309,7 @@ cdef class Posterior:
         cdef Py_ssize_t j, k, v, child, n_best
         cdef double w_r = self.scalars[t, 0], eta = self.scalars[t, 2]
         cdef double c = self.scalars[t, 3], pending = self.scalars[t, 4]
-        cdef double top = -INFINITY, total
+        cdef double total
         cdef Ranked* ranked = <Ranked*>&work.ranked[0]
         if self.several:
             w_r, eta, c, pending = 1, 0, 0, 0
@@ -386,10 +383,7 @@ cdef class Posterior:
             return n_items
         for j in range(n_items):
             work.masses[j] = work.mass[work.items[j]]
-            if work.masses[j] > top:
-                top = work.masses[j]
-        total = sklstruct_exp_sum(n_items, &work.masses[0], top, &work.mass_room[0])
-        total = top + log(total)
+        total = scaled_total(n_items, &work.masses[0], 1, &work.mass_room[0])
         for j in range(n_items):
             work.mass[work.items[j]] -= total
         return n_items
@@ -691,17 +685,12 @@ cdef class Posterior:
     cdef double log_mean(self, Scratch work, Py_ssize_t y) noexcept nogil:
         """log P(y | x); all trees are expanded."""
         cdef Py_ssize_t t, n_trees = self.terminal.shape[0]
-        cdef double top = -INFINITY, total = 0
         if n_trees == 1:
             return self.exact(work, 0, y)
         self.probability(work, y)  # evaluates leaves, which uses work.e
         for t in range(n_trees):
             work.e[t] = self.exact(work, t, y)
-            if work.e[t] > top:
-                top = work.e[t]
-        for t in range(n_trees):
-            total += exp(work.e[t] - top)
-        return top + log(total / n_trees)
+        return log_total(&work.e[0], n_trees) - log(n_trees)
 
     def answer(
         self, FloatRows rows, Scratch work, str kind, int32_t[:, ::1] code,
@@ -777,7 +766,7 @@ cdef class Posterior:
                     self.copy_inside(work, v, inside[i, slot], &length[i, slot])
                     slot += 1
                 if own[3, i] >= 0 and own[2, i] < 0:
-                    self.evaluate_classes(work, t, leaf)
+                    self.evaluate(work, t, leaf)
                     own[2, i], item[i, slot] = <int32_t>slot, -1
                     self.copy_inside(work, leaf, inside[i, slot], &length[i, slot])
                 if over(&watch, (work.n_dots + 64) * (work.n + 8)):

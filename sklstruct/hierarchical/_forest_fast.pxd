@@ -17,21 +17,12 @@ cdef struct TreeNode:
     float share
 
 
-cdef struct Step:
-    # the two children first_child and first_child + 1 of a node, told apart by a row of
-    # coef; row -1 for all other nodes
-    int32_t first_child
-    int32_t row
-
-
 cdef struct ForestView:
     Py_ssize_t n_trees
     Py_ssize_t n_classes
     const int32_t* tree_ptr
     const int32_t* terminal
     TreeNode* node
-    # the fields that most steps need, in a third of the memory
-    Step* step
     # the nodes with children, parents first; n_inner of all trees, in order
     int32_t* inner
     Py_ssize_t n_inner

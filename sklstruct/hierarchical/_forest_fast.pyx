@@ -43,22 +43,11 @@ cdef class ForestArrays:
         cdef int32_t[::1] depth
         cdef int64_t[::1] room
         self.n_nodes = parent.shape[0]
-        room = np.zeros(
-            self.n_nodes * (sizeof(TreeNode) + sizeof(Step) + 8) // 8, dtype=np.int64
-        )
+        room = np.zeros(self.n_nodes * (sizeof(TreeNode) + 8) // 8, dtype=np.int64)
         self.view.node = node = <TreeNode*>&room[0]
-        self.view.step = <Step*>(node + self.n_nodes)
-        self.view.inner = <int32_t*>(self.view.step + self.n_nodes)
+        self.view.inner = <int32_t*>(node + self.n_nodes)
         self.view.n_inner = 0
         depth = np.zeros(self.n_nodes, dtype=np.int32)
-        for v in range(self.n_nodes):
-            self.view.step[v].first_child = first_child[v]
-            self.view.step[v].row = row[v] if n_child[v] == 2 else -1
-        self.view.depth = 0
-        for v in range(self.n_nodes):
-            if parent[v] >= 0:
-                depth[v] = depth[parent[v]] + 1
-                self.view.depth = max(self.view.depth, <Py_ssize_t>depth[v])
         for v in range(self.n_nodes - 1, -1, -1):
             node[v].parent = parent[v]
             node[v].first_child = first_child[v]
@@ -69,7 +58,11 @@ cdef class ForestArrays:
                 node[v].share += 1
             if parent[v] >= 0:
                 node[parent[v]].share += node[v].share
+        self.view.depth = 0
         for v in range(self.n_nodes):
+            if parent[v] >= 0:
+                depth[v] = depth[parent[v]] + 1
+                self.view.depth = max(self.view.depth, <Py_ssize_t>depth[v])
             # less than 1 / (number of classes), by more than any rounding
             node[v].share = <float>(0.999999 / node[v].share)
             if n_child[v] > 0:

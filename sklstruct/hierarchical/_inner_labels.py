@@ -36,9 +36,8 @@ class RaisedLabels(NamedTuple):
 
     def raise_rows(self, log_proba: NDArray) -> None:
         """Change log-probabilities (n, n_labels) in place."""
-        if self.parent.size:
-            top = np.maximum.reduceat(log_proba[:, self.below], self.ptr[:-1], axis=1)
-            log_proba[:, self.parent] = top
+        top = np.maximum.reduceat(log_proba[:, self.below], self.ptr[:-1], axis=1)
+        log_proba[:, self.parent] = top
 
     def close(self, sample: NDArray, label: NDArray) -> tuple[NDArray, NDArray]:
         """Pairs (sample, label) with the labels above each, sorted."""

@@ -25,11 +25,6 @@ from .._log_sum cimport add_log
 from .._watch cimport Watch, over, propagate, watch_of
 
 
-cdef enum:
-    BEST = 0
-    GIVEN = 1
-
-
 cdef struct SearchState:
     # node v is expanded for this sample iff stamp[v] == now
     int64_t* stamp
@@ -215,22 +210,19 @@ cdef Py_ssize_t best_first(
             return n_dots
 
 
-KINDS = {"best": BEST, "given": GIVEN}
-
-
 def search(
     ForestArrays forest, const cython.floating[:, ::1] coef,
     const cython.floating[::1] intercept, const cython.floating[::1] values,
     const int32_t[::1] index, const int64_t[::1] indptr, cython.floating[::1] z,
-    str kind, int32_t[:, ::1] best, double[:, ::1] log_proba, int64_t[::1] n_dots,
+    bint given, int32_t[:, ::1] best, double[:, ::1] log_proba, int64_t[::1] n_dots,
     int32_t[::1] stop,
 ):
     """Fill best (n, k) and log_proba (n, k), and add to n_dots (n,).
 
     coef: (n_rows, d). values, index, indptr: of a CSR matrix, or the values of dense
-    rows, None and None. kind: "best", the k most probable classes; "given", the
-    log_proba of one class best. z: room for the scores of a node. Returns False if a
-    score was not a number.
+    rows, None and None. given: best has one class, and log_proba is filled alone;
+    else best gets the k most probable classes. z: room for the scores of a node.
+    Returns False if a score was not a number.
     """
     cdef ForestView* f = &forest.view
     cdef RowsView rows = rows_of(best.shape[0], coef.shape[1], values, index, indptr)
@@ -244,7 +236,6 @@ def search(
     cdef Sample sample
     cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t i, dots
-    cdef int what = KINDS[kind]
     state.lp, state.heap_key = &doubles[0, 0], &doubles[1, 0]
     state.path, state.heap_node, state.heap_size = &ints[0, 0], &ints[1, 0], &ints[2, 0]
     state.stamp, state.seen = &stamp[0], &stamp[forest.n_nodes]
@@ -254,14 +245,14 @@ def search(
             take(&rows, i, &sample, W)
             state.now += 1
             dots = 0
-            if what == BEST:
+            if given:
+                log_proba[i, 0] = average(
+                    f, best[i, 0], &state, &sample, W, b, &z[0], &dots
+                )
+            else:
                 dots = best_first(
                     f, &state, &sample, W, b, &z[0], best.shape[1], &best[i, 0],
                     &log_proba[i, 0],
-                )
-            else:
-                log_proba[i, 0] = average(
-                    f, best[i, 0], &state, &sample, W, b, &z[0], &dots
                 )
             n_dots[i] += dots
             if over(&watch, dots * sample.d):

@@ -119,14 +119,11 @@ cdef inline void arrive(
     ForestView* f, SampleWalks* walks, int32_t s, int32_t v, float p,
 ) noexcept nogil:
     """Put walk s at node v of probability p."""
-    cdef int32_t row = f.step[v].row
+    cdef bint two = f.node[v].n_child == 2
     walks.p[s] = p
-    walks.wide[s] = -1
-    if row < 0:
-        walks.wide[s] = v
-        row = 0
-    walks.row[s] = row
-    walks.first_child[s] = f.step[v].first_child
+    walks.wide[s] = -1 if two else v
+    walks.row[s] = f.node[v].row if two else 0
+    walks.first_child[s] = f.node[v].first_child
 
 
 cdef bint begin(
@@ -280,7 +277,7 @@ cdef void forward(
             if v == UNSURE:
                 end(walks, s, UNSURE, found, n_dots)
                 continue
-        on = (f.step[v].row >= 0) & (p >= walk.least)
+        on = (f.node[v].n_child == 2) & (p >= walk.least)
         arrive(f, walks, s, v, p)
         walks.child[s] = v
         walks.active[n] = s
@@ -322,7 +319,7 @@ cdef void next_pending(
             walk.pending[at_top] = walk.pending[walk.size]
             v = <int32_t>top
             p = key_float(top)
-            if f.step[v].row >= 0:
+            if f.node[v].n_child == 2:
                 break
         if v < 0:
             end(walks, s, walk.best, found, n_dots)

@@ -70,11 +70,14 @@ def evidence(scores: NDArray, loss: str) -> NDArray:
     return BEYOND * np.maximum(z - 1.0, 0.0) - gap**2
 
 
-def both_outcomes(scores: NDArray, loss: str) -> NDArray:
-    """Scores (n, 2) of two outcomes for `evidence`, from those (n, 1) of the second."""
-    if loss == "log_loss":  # z is the log-ratio of both outcomes
-        return np.hstack([np.zeros_like(scores), scores])
-    return np.hstack([-scores, scores])
+def outcome_evidence(scores: NDArray, loss: str) -> NDArray:
+    """`evidence` of all outcomes; a single column are the scores of the second of two.
+
+    In the multinomial loss such a score is the log-ratio of both outcomes.
+    """
+    if scores.shape[1] == 1:
+        scores = scores * [0.0 if loss == "log_loss" else -1.0, 1.0]
+    return evidence(scores, loss)
 
 
 def prior_part(share: NDArray) -> float:
@@ -111,9 +114,7 @@ def scale_of(
     scores: NDArray, target: NDArray, weight: NDArray, loss: str
 ) -> tuple[float, float]:
     """`fit_scale` of the scores of outcomes, or of the second of two."""
-    if scores.shape[1] == 1:
-        scores = both_outcomes(scores, loss)
-    return fit_scale(evidence(scores, loss), target, weight)
+    return fit_scale(outcome_evidence(scores, loss), target, weight)
 
 
 def sigmoid_loss(

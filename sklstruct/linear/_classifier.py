@@ -39,12 +39,11 @@ from . import _weights_fast as kernels
 from ._calibration import (
     LOSSES,
     Sigmoid,
-    both_outcomes,
     draw_fold,
-    evidence,
     f1_threshold,
     fit_sigmoid,
     fold_size,
+    outcome_evidence,
     scale_of,
 )
 from ._labels import FlatMixin, check_threshold, read_training
@@ -572,9 +571,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
     def _log_proba_of(self, scores):
         if self.label_columns_ is not None:
             return log_expit(self._sigmoid().odds(scores))
-        if scores.shape[1] == 1:
-            scores = both_outcomes(scores, self.loss_)
-        return log_softmax(self.scale_ * evidence(scores, self.loss_), axis=1)
+        return log_softmax(self.scale_ * outcome_evidence(scores, self.loss_), axis=1)
 
     predict_proba = available_if(_has_probabilities)(FlatMixin.predict_proba)
     predict_log_proba = available_if(_has_probabilities)(FlatMixin.predict_log_proba)

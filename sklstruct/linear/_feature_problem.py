@@ -20,7 +20,7 @@ from scipy.special import entr
 from .._penalties import Penalty, Separable
 from . import _newton_cd_fast as kernels
 from ._feature_bounds import SeparableTerm
-from ._samples import Samples, is_sparse, narrow_indices
+from ._samples import Samples, is_sparse
 
 # Largest size of an intercept where a lane has the same answer in all samples, so that
 # no finite one is best: the probability is 1 in double precision.
@@ -109,10 +109,11 @@ class FeatureProblem:
         self.shift = np.zeros(self.n_features)
         if not is_sparse(X):
             self.X = self.dense = self._shifted(np.asfortranarray(X))
-        elif self._measure(X):
-            self.X = X = X.copy()
-            X.sum_duplicates()
-            self._measure(X)
+        else:
+            if not X.has_canonical_format:
+                self.X = X = X.copy()
+                X.sum_duplicates()
+            self.squares = X.power(2).T @ weight  # weighted squared lengths
         # Without columns of zeros, which the constant columns of dense X are now.
         n_dense = self.n_samples * np.count_nonzero(self.squares)
         self.n_entries = X.nnz if is_sparse(X) else n_dense
@@ -140,18 +141,6 @@ class FeatureProblem:
             X = X - self.shift
             self.squares = np.einsum(squares, X, X, weight)
         return X
-
-    def _measure(self, X: sp.csr_matrix) -> bool:
-        """Set `squares` and `count`; return whether an entry is there twice.
-
-        squares: weighted squared lengths of the columns.
-        """
-        rows, seen = X.indptr.astype(np.int64), np.zeros((self.n_features, 3))
-        twice = bool(
-            kernels.lengths(rows, narrow_indices(X), X.data, self.weight, seen)
-        )
-        self.squares, self.count = seen[:, 0].copy(), seen[:, 1].astype(np.int64)
-        return twice
 
     @cached_property
     def _by_columns(self) -> sp.csc_matrix:
@@ -221,8 +210,12 @@ class FeatureProblem:
             if columns.size < self.n_features:
                 return np.ascontiguousarray((R @ self.dense[:, columns]).T)
             return np.ascontiguousarray((R @ self.dense).T[columns])
-        if self.n_lanes == 1 and 2 * self.count.take(columns).sum() >= self.n_entries:
-            # A pass over the rows is faster, and does not need X by columns.
+        if self.n_lanes == 1 and (
+            columns.size == self.n_features
+            or 2 * np.diff(self.columns[0])[columns].sum() >= self.n_entries
+        ):
+            # A pass over the rows is faster, and of all columns does not need X by
+            # columns.
             return (self.X.T @ R[0]).take(columns)[:, None]
         R = np.ascontiguousarray(R.T)
         G = np.empty((columns.size, self.n_lanes))

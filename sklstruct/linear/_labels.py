@@ -322,9 +322,8 @@ class LabelsMixin(TopKMixin):
         check_is_fitted(self)
         columns = self.label_columns_
         if columns is None:
-            if return_log_proba:
-                return super().predict_top_k(X, k, return_log_proba=True)
-            return super().predict_top_k(X, k)
+            given: Any = return_log_proba
+            return super().predict_top_k(X, k, return_log_proba=given)
         if return_log_proba:
             raise ValueError(
                 "return_log_proba=True is for one label per sample; with several the "

@@ -30,30 +30,6 @@ from .._watch cimport Watch, over, propagate, watch_of
 cdef double TINY = 1e-300
 
 
-def lengths(
-    const int64_t[::1] start, const int32_t[::1] column, const double[::1] value,
-    const double[::1] weight, double[:, ::1] seen,
-):
-    """Lengths of the columns of X, given by rows; whether an entry is there twice.
-
-    seen: (columns, 3), zeros before: the weighted squared length of each column, its
-    number of entries, and the last row with an entry, counted from 1. The numbers of a
-    column lie together, as the pass visits the columns in any order.
-    """
-    cdef Py_ssize_t i, a
-    cdef bint twice = False
-    cdef double* of_column
-    with nogil:
-        for i in range(start.shape[0] - 1):
-            for a in range(start[i], start[i + 1]):
-                of_column = &seen[column[a], 0]
-                of_column[0] += weight[i] * value[a] * value[a]
-                of_column[1] += 1
-                twice |= of_column[2] == i + 1
-                of_column[2] = i + 1
-    return twice
-
-
 def gradient(
     const int64_t[::1] ptr, const int32_t[::1] row, const double[::1] x,
     const int32_t[::1] columns, const double[:, ::1] R, double[:, ::1] out,

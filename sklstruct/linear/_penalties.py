@@ -14,13 +14,8 @@ from .._checks import as_floats, as_ids, check_length
 from .._compat import BaseEstimator, Interval, StrOptions
 from .._penalties import L1, ElasticNet
 from ..prox import _overlapping_fast as overlapping
-from ..prox import (
-    norm_overlapping_groups,
-    norm_tree_l2,
-    norm_tree_linf,
-    prox_tree_l2,
-    prox_tree_linf,
-)
+from ..prox import norm_tree_l2, norm_tree_linf, prox_tree_l2, prox_tree_linf
+from ..prox._groups import Members
 from ..symbols import is_missing
 from ..taxonomy._labels import as_labels
 from ._feature_bounds import GroupTerm, ProximalTerm
@@ -118,32 +113,28 @@ class GroupLasso(BaseEstimator):
             group, n_groups = _labels(groups, d)
         else:
             members = _members(groups, d)
-            n_groups = len(members)
-            group = np.empty(d, dtype=np.intp)
-            for g, columns in enumerate(members):
-                group[columns] = g
-            if sum(columns.size for columns in members) > d:
-                size = np.array([columns.size for columns in members])
+            size, n_groups = np.diff(members.ptr), members.n_groups
+            if members.entry.size > d:
                 return ProximalTerm(
                     _Overlapping(members, self._weights(size), d, problem.n_lanes), 1.0
                 )
+            group = np.empty(d, dtype=np.intp)
+            group[members.entry] = np.repeat(np.arange(n_groups), size)
         return GroupTerm(group, self._weights(np.bincount(group, minlength=n_groups)))
 
     def _weights(self, size: NDArray) -> NDArray:
         """One weight per group."""
         if isinstance(self.weights, str):
             return np.sqrt(size)
-        try:
-            weights = np.array(self.weights, dtype=np.float64)
-        except (TypeError, ValueError) as exc:
-            raise ValueError(f"weights must hold numbers: {exc}") from exc
+        weights = as_floats("weights", self.weights, None)
         if weights.shape != size.shape:
             raise ValueError(
                 f"weights must have one entry for each of the {size.size} groups, got "
                 f"shape {weights.shape}"
             )
-        if not (np.isfinite(weights) & (weights > 0)).all():
-            g = int(np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))[0])
+        good = np.isfinite(weights) & (weights > 0)
+        if not good.all():
+            g = int(good.argmin())
             raise ValueError(
                 f"weights must be positive and finite, got weights[{g}] = {weights[g]}"
             )
@@ -169,28 +160,13 @@ def _labels(groups, d):
 
 
 def _members(groups, d):
-    """The columns of each group, checked."""
-    members, times = [], np.zeros(d, dtype=np.int64)
-    for g, given in enumerate(groups):
-        columns = as_ids(f"groups[{g}]", given, 1, np.int64)
-        if columns.size == 0:
-            raise ValueError(f"groups[{g}] is empty: leave it out")
-        outside = columns[(columns < 0) | (columns >= d)]
-        if outside.size:
-            raise ValueError(
-                f"groups[{g}] names column {outside[0]}, and X has columns 0 to {d - 1}"
-            )
-        found, count = np.unique(columns, return_counts=True)
-        if found.size < columns.size:
-            raise ValueError(
-                f"groups[{g}] names column {found[count > 1][0]} twice; name it once"
-            )
-        times[found] += 1
-        members.append(found)
-    if (times == 0).any():
+    """The columns of each group; each column is in one."""
+    members = Members.of(groups, d, "column of X")
+    times = np.bincount(members.entry, minlength=d)
+    if not times.all():
         raise ValueError(
-            f"groups leave out column {int(np.flatnonzero(times == 0)[0])}: put it in "
-            "a group, which may be one by itself"
+            f"groups leave out column {times.argmin()}: put it in a group, which may "
+            "be one by itself"
         )
     return members
 
@@ -205,16 +181,19 @@ class _Overlapping:
     def __init__(self, members, weights, n_features, n_lanes):
         self.weights, self.shape = weights, (n_lanes, n_features)
         lanes = n_features * np.arange(n_lanes)[:, None]
-        self.members = [(lanes + columns).ravel() for columns in members]
-        size = np.array([entries.size for entries in self.members])
-        self.ptr = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
-        self.entry = np.concatenate(self.members).astype(np.int32)
-        self.order = np.argsort(size, kind="stable").astype(np.int64)
+        parts = np.split(members.entry, members.ptr[1:-1])
+        entry = np.concatenate([(lanes + part).ravel() for part in parts])
+        self.ptr, self.entry = n_lanes * members.ptr, entry.astype(np.int32)
+        self.size = np.diff(self.ptr)
+        self.order = np.argsort(self.size, kind="stable").astype(np.int64)
         self.dual = np.zeros(self.entry.size)
-        self.room = np.empty(size.max())
+        self.room = np.empty(self.size.max())
+
+    def _norms(self, w):
+        return np.sqrt(np.add.reduceat(w[self.entry] ** 2, self.ptr[:-1]))
 
     def value(self, W):
-        return norm_overlapping_groups(W.ravel(), self.members, self.weights)
+        return self.weights @ self._norms(W.ravel())
 
     def _shrink(self, v, kappa):
         """v less its dual vectors, each in the ball of its group."""
@@ -233,10 +212,8 @@ class _Overlapping:
         v = W.ravel()
         w = self._shrink(v, kappa)
         # Groups that vanish are 0 up to the error.
-        size = np.sqrt(np.add.reduceat(w[self.entry] ** 2, self.ptr[:-1]))
-        least = 10 * _OVERLAP_TOL * np.linalg.norm(v)
-        for g in np.flatnonzero(size <= least):
-            w[self.members[g]] = 0
+        gone = self._norms(w) <= 10 * _OVERLAP_TOL * np.linalg.norm(v)
+        w[self.entry[np.repeat(gone, self.size)]] = 0
         return w.reshape(self.shape)
 
     def gauge(self, W, G, kappa):

@@ -148,6 +148,8 @@ class Descent:
     `cost` and `q` are C_i and squared length of each sample.
     """
 
+    hasty = False  # whether `finish` may end before the fold is learned
+
     def __init__(
         self,
         node: NodeSolver,
@@ -193,7 +195,6 @@ class Descent:
         # epochs of a trial
         self.few = min(_EPOCHS, settings.max_iter) if multinomial else settings.max_iter
         self.n_iter, self._change, self._reference = 0, np.inf, -1.0
-        self.hasty = False  # whether `finish` may end before the fold is learned
 
     def _descend(self, order, tol, most):
         done, self._change, self._reference = kernels.descend(
@@ -283,49 +284,35 @@ class Descent:
         return FittedStrip(self._weights, self.m)
 
 
-class Relay:
-    """`Descent` while it is fast, else `QuasiNewton`; the methods are theirs."""
+class Relay(Descent):
+    """`Descent` while it is fast; else `other` goes on, from weights that are near."""
 
-    def __init__(self, descent: Descent, other: Callable[[], QuasiNewton]) -> None:
-        self._now: Descent | QuasiNewton = descent
-        self._other, self._spent = other, 0
-        self.m, self.few = descent.m, descent.few
+    hasty = True
 
-    @property
-    def solver(self) -> str:
-        return self._now.solver
-
-    @property
-    def n_iter(self) -> int:
-        return self._spent + self._now.n_iter
-
-    def without_fold(self, tol: float, most: int) -> None:
-        self._now.without_fold(tol, most)
-
-    def fold_scores(self) -> NDArray:
-        return self._now.fold_scores()
+    def __init__(self, other: Callable[[], QuasiNewton], *given: Any) -> None:
+        super().__init__(*given)
+        self._make_other = other
+        self._other: QuasiNewton | None = None
 
     def finish(self) -> tuple[NDArray, bool]:
         met = False
-        if not isinstance(self._now, Descent) or self._now.promises():
-            found, met = self._now.finish()
+        if self.promises():
+            found, met = super().finish()
         if not met:
-            found, met = self._change()
+            self._other = other = self._make_other()
+            if self.progress <= NEAR:
+                other.begin_at(self.W)
+            found, met = other.finish()
+            self.n_iter, self.solver = self.n_iter + other.n_iter, other.solver
         return found, met
 
-    def _change(self):
-        """`finish` of the other solver, from the weights so far if they are near."""
-        before = self._now
-        self._spent, self._now = before.n_iter, self._other()
-        if isinstance(before, Descent) and before.progress <= NEAR:
-            self._now.begin_at(before.W)
-        return self._now.finish()
-
     def strip(self, features: Features) -> FittedStrip:
-        return self._now.strip(features)
+        if self._other is None:
+            return super().strip(features)
+        return self._other.strip(features)
 
 
-Fit = Descent | QuasiNewton | Relay
+Fit = Descent | QuasiNewton
 
 
 class NodeSolver:
@@ -404,9 +391,8 @@ class NodeSolver:
             brief = settings._replace(
                 max_iter=min(PATIENCE + WATCHED, settings.max_iter)
             )
-            descent = Descent(self, 0, self.n_rows, brief, seed, cost, q)
-            descent.hasty = True
-            yield Relay(descent, partial(QuasiNewton, self, settings))
+            other = partial(QuasiNewton, self, settings)
+            yield Relay(other, self, 0, self.n_rows, brief, seed, cost, q)
             return
         # the multinomial loss does not separate
         step = block[1] - block[0] if settings.loss == "log_loss" else STRIP

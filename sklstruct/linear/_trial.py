@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._parallel import ThreadMap
-from ._calibration import both_outcomes, evidence, fit_answers, fit_scale, fold_size
+from ._calibration import fit_answers, fit_scale, fold_size, outcome_evidence
 from ._solver import DescentSettings, Fit, NodeSolver, peak_bytes
 
 # Least number of outcomes that are tried, and the number of fold samples that they
@@ -172,8 +172,7 @@ def fold_log_loss(
     if parts[0].targets.several:
         total = fit_answers(scores, held, weights)[1]
         return total / max(sum(w.sum() for w in weights), 1e-300)
-    pairs = [both_outcomes(z, loss) if z.shape[1] == 1 else z for z in scores]
-    blocks = [evidence(z, loss) for z in pairs]
+    blocks = [outcome_evidence(z, loss) for z in scores]
     wide = max(g.shape[1] for g in blocks)
     g = np.full((sum(map(len, blocks)), wide), -1e6)
     for rows, block in zip(np.split(g, np.cumsum([*map(len, blocks)])), blocks):

@@ -49,8 +49,9 @@ class Features(NamedTuple):
 
     @classmethod
     def of_words(cls, words: NDArray) -> Features:
-        rank = np.empty(words.size, dtype=np.int32)
-        return cls(words, rank, kernels.ranks(words, rank))
+        count = np.bitwise_count(words).astype(np.int32)
+        ends = np.cumsum(count, dtype=np.int32)
+        return cls(words, ends - count, int(ends[-1]))
 
     def rows(self, index: NDArray) -> NDArray:
         """Rows of columns of the set."""

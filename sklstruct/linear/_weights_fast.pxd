@@ -14,7 +14,6 @@ cdef extern from "_weights.h" nogil:
         Py_ssize_t M
         Py_ssize_t given
 
-    Py_ssize_t sklstruct_ones(uint64_t x) noexcept
     Py_ssize_t sklstruct_row(
         const uint64_t* words, const int32_t* rank, int32_t feature) noexcept
     void sklstruct_node_scores(

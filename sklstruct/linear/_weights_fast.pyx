@@ -21,16 +21,6 @@ def mark(const int32_t[::1] index, uint64_t[::1] words):
             words[index[k] >> 6] |= <uint64_t>1 << (index[k] & 63)
 
 
-def ranks(const uint64_t[::1] words, int32_t[::1] rank):
-    """rank[w] = number of bits before word w. Returns the number of all bits."""
-    cdef Py_ssize_t w, total = 0
-    with nogil:
-        for w in range(words.shape[0]):
-            rank[w] = <int32_t>total
-            total += sklstruct_ones(words[w])
-    return total
-
-
 def only_samples(
     const int32_t[::1] index, const int64_t[::1] indptr, int32_t[::1] sample
 ):

@@ -162,14 +162,17 @@ def norm_group_lasso(
 # ------------------------------------------------------------- groups as lists
 
 
-class _Members(NamedTuple):
+class Members(NamedTuple):
     """Groups as lists of entries, one after the other."""
 
     ptr: NDArray  # (n_groups + 1,) int64
     entry: NDArray  # int32, ascending within a group
 
     @classmethod
-    def of(cls, groups: Iterable[ArrayLike], n: int) -> _Members:
+    def of(
+        cls, groups: Iterable[ArrayLike], n: int, what: str = "place in v"
+    ) -> Members:
+        """Checked groups of 0 ... n - 1; what: one of these, for messages."""
         parts = [as_ids(f"groups[{g}]", part, 1) for g, part in enumerate(groups)]
         size = np.array([part.size for part in parts], dtype=np.int64)
         group = np.repeat(np.arange(size.size), size)
@@ -177,16 +180,17 @@ class _Members(NamedTuple):
         # All groups together: a check of each would take longer than the operator.
         empty = np.flatnonzero(size == 0)
         if empty.size:
-            raise ValueError(
-                f"groups[{empty[0]}] is empty: give at least one entry of v"
-            )
+            raise ValueError(f"groups[{empty[0]}] is empty: give at least one {what}")
         if entry.size and not 0 <= entry.min() <= entry.max() < n:
             for g, part in enumerate(parts):
-                check_ids(f"groups[{g}]", part, 0, n, "place in v")
+                check_ids(f"groups[{g}]", part, 0, n, what)
         entry = entry[np.lexsort((entry, group))]
         twice = (entry[1:] == entry[:-1]) & (group[1:] == group[:-1])
         if twice.any():
-            raise ValueError(f"groups[{group[twice.argmax()]}] holds an entry twice")
+            i = twice.argmax()
+            raise ValueError(
+                f"groups[{group[i]}] holds {entry[i]} twice: give each {what} once"
+            )
         return cls(np.append(0, np.cumsum(size)), entry)
 
     @property
@@ -288,7 +292,7 @@ def prox_overlapping_groups(
     """
     p = check_power(p, (2.0, np.inf))
     w, dtype = check_vector(v, positive=positive)
-    members = _Members.of(groups, w.size)
+    members = Members.of(groups, w.size)
     kappa = check_per_entry(kappa, members.n_groups, "kappa", what="group")
     kappa = np.ascontiguousarray(np.broadcast_to(kappa, (members.n_groups,)))
     tol = check_number(tol, "tol")
@@ -363,7 +367,7 @@ def norm_overlapping_groups(
     """
     p = check_power(p)
     size = np.abs(check_vector(v)[0])
-    members = _Members.of(groups, size.size)
+    members = Members.of(groups, size.size)
     of_group = check_per_entry(weights, members.n_groups, "weights", what="group")
     group = np.repeat(np.arange(members.n_groups), np.diff(members.ptr))
     norms = block_norms(size[members.entry], group, members.n_groups, p)

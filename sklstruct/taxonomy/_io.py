@@ -117,7 +117,7 @@ def read_parents(parents: Mapping[Hashable, Hashable]) -> Parts:
     if not label_node:
         raise ValueError(f"cycle: no node of parents is a leaf, e.g. {name[0]!r}")
     roots = [v for v, p in enumerate(parent) if p < 0]
-    reject_cycle(parent, label_node, roots, name)
+    reject_cycle(parent, roots, name)
     if len(roots) > 1 or roots[0] in label_node:
         for v in roots:
             parent[v] = len(parent)
@@ -214,16 +214,13 @@ def assemble(
 
 
 def reject_cycle(
-    parent: Sequence[int],
-    leaves: Sequence[int],
-    roots: Sequence[int] | NDArray,
-    name: Sequence,
+    parent: Sequence[int], roots: Sequence[int] | NDArray, name: Sequence
 ) -> None:
     """ValueError unless the parents of every node lead to a root."""
     n = len(parent)
     done = np.zeros(n, dtype=bool)
     done[roots] = True
-    for start in [*leaves, *range(n)]:
+    for start in range(n):
         trail, v = [], start
         while not done[v]:
             done[v] = True

@@ -92,7 +92,7 @@ def _check_tree(parent, leaf):
         )
     if roots.size == 0:
         raise ValueError("cycle: parent has no root (-1)")
-    reject_cycle(parent.tolist(), [], roots, range(n))
+    reject_cycle(parent.tolist(), roots, range(n))
     n_children = np.bincount(parent[parent >= 0], minlength=n)
     n_classes = np.bincount(leaf, minlength=n)
     if (bad := np.flatnonzero((n_children > 0) & (n_classes > 0))).size:

@@ -28,7 +28,7 @@ from sklearn.preprocessing import normalize
 from .._checks import INT32_MAX, as_indicator
 from .._parallel import stop_flag
 from ..linear import LinearClassifier
-from ..linear._calibration import both_outcomes, evidence, fit_answers, fit_scale
+from ..linear._calibration import fit_answers, fit_scale, outcome_evidence
 from ..linear._samples import single
 from ..linear._solver import DescentSettings, NodeSolver
 from ..linear._targets import Targets
@@ -204,9 +204,7 @@ class Draw(NamedTuple):
             sigmoid, _ = fit_answers([scores], [mine], [weight])
             sign = np.where(mine.indicator(), -1.0, 1.0)
             return np.logaddexp(0.0, sign * sigmoid.odds(scores)).sum(axis=1)
-        if scores.shape[1] == 1:
-            scores = both_outcomes(scores, "squared_hinge")
-        g = evidence(scores, "squared_hinge")
+        g = outcome_evidence(scores, "squared_hinge")
         scale, _ = fit_scale(g, mine.outcome, weight)
         return -log_softmax(scale * g, axis=1)[np.arange(held.size), mine.outcome]
 

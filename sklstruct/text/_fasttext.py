@@ -271,10 +271,6 @@ class FastTextFile:
         flat = np.frombuffer(self._image, "<f4", size, matrix.at)
         return flat.reshape(n_rows, matrix.n)
 
-    def hash_of(self, letters: bytes) -> int:
-        """The hash of an n-gram of letters, of 32 bits."""
-        return _open.hash_bytes(letters)
-
     def save(self, path: Any) -> None:
         """Copy the file; `path` is as for `open_write`."""
         with open_write(path, name="path") as file:

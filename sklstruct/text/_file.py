@@ -144,7 +144,7 @@ def _put_reduced(prefix: str, reduced: Reduced, arrays: dict) -> dict[str, Any]:
     return {
         "n_nodes": [tree.n_nodes for tree in trees],
         "names": [
-            None if tree.names is None else [_name(name) for name in tree.names]
+            tree.names and [None if name is None else str(name) for name in tree.names]
             for tree in trees
         ],
         "weight_threshold": part,
@@ -193,10 +193,6 @@ def _reduced(
     n_scores = model.classifier(None).n_features_in_
     check_length(f"{prefix}bias", weights.bias, n_scores, "one per score")
     return Reduced(model, weights, float(header["weight_threshold"]))
-
-
-def _name(name: Any) -> str | None:
-    return None if name is None else str(name)
 
 
 class Parts(NamedTuple):

@@ -43,11 +43,6 @@ _EACH = np.empty(0, dtype=np.uint32)
 _FEW = 1 << 12
 
 
-def is_word(text: str) -> bool:
-    """Whether the whole text is one word of the analyzer of words."""
-    return TOKEN.fullmatch(text) is not None
-
-
 @cache
 def _classes() -> np.ndarray:
     """The bits of the classes of each code point, as the module `re` sees them."""

@@ -22,7 +22,7 @@ from .._compat import (
 )
 from ..symbols import object_array, plain_list
 from ._ngrams import Columns, CountedNgrams, FoundNgrams, NgramTrie, side_by_side
-from ._reading import Reader, Words, is_word
+from ._reading import TOKEN, Reader, Words
 from ._texts import Texts, as_texts
 
 # Most n-grams that are kept from the first pass to the second, 4 bytes each, if all
@@ -334,7 +334,7 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
             stop = ENGLISH_STOP_WORDS if english else plain_list(given)
             if not all(isinstance(word, str) for word in stop):
                 raise ValueError(f"stop_words must hold strings, got {given!r}")
-            words = Words.of(sorted(set(filter(is_word, stop))))
+            words = Words.of(sorted(set(filter(TOKEN.fullmatch, stop))))
         elif self.stop_words is not None:
             raise ValueError(
                 f'stop_words needs analyzer="word", got analyzer={self.analyzer!r}'

@@ -88,7 +88,7 @@ def test_predict(interrupt, flat, call):
             walk(*samples, *narrow, best[:, 0], n_dots, stop)
         else:
             code = np.zeros((n, 1), np.int32) if call == "given" else best
-            search(*samples, call, code, log_proba, n_dots, stop)
+            search(*samples, call == "given", code, log_proba, n_dots, stop)
     assert stop[0] == 1
     answered = (log_proba if call == "given" else best)[:, 0]
     assert answered[-1] == (9.0 if call == "given" else -9)
@@ -101,7 +101,7 @@ def test_a_set_flag_stops_at_once(flat):
     best, n_dots = np.full((1000, 1), -9, np.int32), np.zeros(1000, np.int64)
     rows = *model, X[:1000].reshape(-1), None, None, np.empty(800)
     stop = np.ones(1, np.int32)
-    search(*rows, "best", best, np.empty((1000, 1)), n_dots, stop)
+    search(*rows, False, best, np.empty((1000, 1)), n_dots, stop)
     assert (best[1:] == -9).all()
 
 

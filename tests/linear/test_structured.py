@@ -1024,8 +1024,11 @@ def test_groups_of_a_series_are_in_its_order():
     [
         ([0, 0, 1], "a label for each of the 8 columns"),
         ([[0, 1, 2], [3, 4, 5, 6]], "leave out column 7"),
-        ([[0, 1, 2, 3], [4, 5, 6, 7, 4]], "names column 4 twice"),
-        ([[0, 1, 2, 3], [4, 5, 6, 8]], "names column 8"),
+        (
+            [[0, 1, 2, 3], [4, 5, 6, 7, 4]],
+            r"groups\[1\] holds 4 twice: give each column of X once",
+        ),
+        ([[0, 1, 2, 3], [4, 5, 6, 8]], r"groups\[1\]\[3\] = 8 is not a column of X"),
         ([[0, 1, 2, 3, 4, 5, 6, 7], []], r"groups\[1\] is empty"),
         ([0, 0, 1, 1, 2, 2, 3, np.nan], "no label for column 7"),
         ([*"aabbaa", np.nan, "b"], "no label for column 6: nan"),

@@ -512,7 +512,7 @@ BAD = {
     "float labels": (lambda: prox.prox_group_lasso([1.0], [0.5], 1.0), "labels"),
     "group": (lambda: prox.prox_overlapping_groups([1.0], [[1]], 1.0), "= 1 is not a"),
     "negative": (lambda: prox.norm_overlapping_groups([1.0], [[-1]]), "= -1 is not a"),
-    "twice": (lambda: prox.norm_overlapping_groups([1.0], [[0, 0]]), "an entry twice"),
+    "twice": (lambda: prox.norm_overlapping_groups([1.0], [[0, 0]]), "holds 0 twice"),
     "empty": (lambda: prox.norm_overlapping_groups([1.0], [[]]), "at least one"),
     "floats": (lambda: prox.norm_overlapping_groups([1.0], [[0.5]]), "hold integers"),
     "tree power": (

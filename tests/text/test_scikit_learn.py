@@ -12,7 +12,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from sklstruct._compat import _align_api_if_sparse
 from sklstruct.text._ngrams import Columns, CountedNgrams, NgramTrie, side_by_side
-from sklstruct.text._reading import Reader, Words, is_word
+from sklstruct.text._reading import TOKEN, Reader, Words
 from sklstruct.text._texts import as_texts
 
 pytest.importorskip(
@@ -67,7 +67,9 @@ def count_vocab(vectorizer, raw_documents, fixed_vocab):
     texts = as_texts([strip(text) for text in texts])
     words = None
     if vectorizer.analyzer == "word":
-        words = Words.of(sorted(filter(is_word, vectorizer.get_stop_words() or ())))
+        words = Words.of(
+            sorted(filter(TOKEN.fullmatch, vectorizer.get_stop_words() or ()))
+        )
     reader = Reader(vectorizer.analyzer, *vectorizer.ngram_range, False, words)
     found = None
     if fixed_vocab:
