@@ -118,7 +118,6 @@ class NodeModels(CheckedState, ABC):
 
     def warn(self) -> None:
         """Warn of models that have not converged."""
-        return
 
     @abstractmethod
     def rows(self, X: Samples, use: Use, n_jobs: int | None) -> None:

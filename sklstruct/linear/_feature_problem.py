@@ -110,10 +110,12 @@ class FeatureProblem:
         if not is_sparse(X):
             self.X = self.dense = self._shifted(np.asfortranarray(X))
         else:
-            if not X.has_canonical_format:
-                self.X = X = X.copy()
+            if not (X.has_canonical_format or self._by_columns.has_canonical_format):
+                self.X = X = X.copy()  # without entries that are there twice
                 X.sum_duplicates()
-            self.squares = X.power(2).T @ weight  # weighted squared lengths
+                del self._by_columns
+            parts = X.data**2, X.indices, X.indptr  # `power` would sort the user's X
+            self.squares = sp.csr_matrix(parts, X.shape).T @ weight
         # Without columns of zeros, which the constant columns of dense X are now.
         n_dense = self.n_samples * np.count_nonzero(self.squares)
         self.n_entries = X.nnz if is_sparse(X) else n_dense

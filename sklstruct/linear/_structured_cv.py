@@ -293,8 +293,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
         best = int(mean.argmax())
         if mean[best] == -np.inf:
             raise ValueError("scoring: the mean score of no C is finite")
-        if not self.one_standard_error or scores.shape[0] == 1:
+        if not self.one_standard_error or len(scores) == 1:
             return best
-        n = scores.shape[0]
-        error = scores[:, best].std(ddof=1) / np.sqrt(n)
+        error = scores[:, best].std(ddof=1) / np.sqrt(len(scores))
         return int(np.flatnonzero(mean >= mean[best] - error)[0])
