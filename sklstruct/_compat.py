@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from inspect import signature
+from types import SimpleNamespace
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -130,13 +131,19 @@ else:
 
         The environment variable SKLSTRUCT_DOCS is the address of the built pages. If
         the variable is not set, the HTML has no links. Cached properties are not
-        pickled.
+        pickled. The HTML shows no properties, whose values may be large.
         """
 
         _doc_link_module = "sklstruct"
 
         def __getstate__(self):
             return stored(self)
+
+        def _get_fitted_attr_html(self, doc_link=""):
+            fitted = SimpleNamespace(**vars(self))
+            html = _SklearnBaseEstimator._get_fitted_attr_html(fitted, doc_link)
+            html.estimator_class = type(self)
+            return html
 
         @property
         def _doc_link_template(self):
