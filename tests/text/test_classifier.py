@@ -744,6 +744,34 @@ def test_explain_is_the_change_of_the_log_probability():
         model.explain(text, k=0)
 
 
+@pytest.mark.parametrize("reduced", [False, True])
+def test_explain_makes_few_rows_at_a_time(monkeypatch, reduced):
+    model = TextClassifier("both", min_df=1, random_state=0).fit(TEXTS, LABELS)
+    model = model.reduce() if reduced else model
+    expected, sizes = model.explain(TEXTS[0], k=50), []
+    answer = TextClassifier._given
+
+    def given(self, method, rows):
+        sizes.append(rows.shape[0])
+        return answer(self, method, rows)
+
+    monkeypatch.setattr(TextClassifier, "_given", given)
+    monkeypatch.setattr(_classifier, "rows_per_block", lambda width: 3)
+    assert model.explain(TEXTS[0], k=50) == expected
+    assert max(sizes) == 3
+    assert sum(sizes) == model.features_.transform(TEXTS[:1]).nnz + 1
+
+
+@pytest.mark.parametrize("features", NAMED)
+def test_explain_names_the_ngrams_of_the_text_alone(monkeypatch, features):
+    model = TextClassifier(features, min_df=1, random_state=0).fit(TEXTS, LABELS)
+    row = model.features_.transform(NEW[:1])
+    names = set(model.features_.get_feature_names_out()[row.indices])
+    monkeypatch.delattr(NgramVectorizer, "get_feature_names_out")
+    found = model.explain(NEW[0], k=10**6)
+    assert len(found) > 3 and {name for name, _ in found} <= names
+
+
 def test_texts_without_ngrams_get_the_prior():
     some = TextClassifier("words", min_df=1).fit(["", "card", ""], ["a", "b", "a"])
     np.testing.assert_allclose(some.predict_proba([""]), [[2 / 3, 1 / 3]])
