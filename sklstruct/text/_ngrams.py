@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from .._checks import INT32_MAX, CheckedState, as_ids, check_ids
 from .._parallel import ThreadMap, stop_flag
@@ -468,17 +467,16 @@ def side_by_side(
         found = [part.block_rows(texts, *numbered, stop) for part in parts]
         if len(found) == 1:
             return found[0]
-        rows = sp.hstack(
-            [
-                sp.csr_array(
-                    (data, indices, np.append(0, ends).astype(np.int32)),
-                    shape=(ends.size, part.trie.n_columns),
-                )
-                for part, (data, indices, ends) in zip(parts, found)
-            ],
-            format="csr",
-        )
-        return rows.data, rows.indices, rows.indptr[1:]
+        sizes = np.diff([ends for _, _, ends in found], prepend=0)
+        numbers = np.arange(len(parts), dtype=np.int16)
+        owner = np.repeat(np.tile(numbers, sizes.shape[1]), sizes.T.ravel())
+        values, columns = np.empty(owner.size, dtype), np.empty(owner.size, np.int32)
+        first = 0
+        for number, part, (some, index, _) in zip(numbers, parts, found):
+            own = owner == number
+            values[own], columns[own] = some, index + np.int32(first)
+            first += part.trie.n_columns
+        return values, columns, sizes.sum(axis=0).cumsum()
 
     with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
         # One thread keeps the rows of one block, whose memory is used again.

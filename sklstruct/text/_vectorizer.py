@@ -430,11 +430,10 @@ def parts_of(features: Any) -> dict[str, tuple[NgramVectorizer, float]]:
     if isinstance(features, FeatureUnion):
         factors = features.transformer_weights or {}
         names, steps = zip(*features.transformer_list)
-        taken = features.get_params(deep=False)
         if (
             len(set(names)) < len(names)
             or not set(factors) <= set(names)
-            or any("__" in name or name in taken for name in names)
+            or any("__" in name or name in vars(features) for name in names)
         ):
             return {}  # FeatureUnion raises the error
         share = {name: 1.0 if x is None else x for name, x in factors.items()}

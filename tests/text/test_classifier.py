@@ -28,7 +28,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import MultiLabelBinarizer, normalize
 from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
@@ -39,6 +39,8 @@ from sklstruct.linear._samples import single
 from sklstruct.linear._solver import Descent, NodeSolver
 from sklstruct.text import NgramVectorizer, TextClassifier, _choice, _classifier
 from sklstruct.text._choice import Draw
+from sklstruct.text._texts import as_texts
+from sklstruct.text._vectorizer import rows_of
 
 NAMES = several(LABELS, TEXTS)
 NAMED = {
@@ -742,6 +744,19 @@ def test_explain_is_the_change_of_the_log_probability():
         model.explain(text, "x")
     with pytest.raises(ValueError, match="k must be"):
         model.explain(text, k=0)
+
+
+def test_rows_of_both_are_joined_without_a_matrix_of_each_part(monkeypatch):
+    model = TextClassifier("both", min_df=1, random_state=0).fit(TEXTS, LABELS)
+    texts = ["", *NEW, "x", "card", ""]
+    parts = [part.transform(texts) for _, part in model.features_.transformer_list]
+    expected = sp.hstack(parts, format="csr") * np.float32(np.sqrt(0.5))
+    monkeypatch.setattr(sp, "hstack", pytest.fail)
+    monkeypatch.setattr(FeatureUnion, "get_params", pytest.fail)
+    rows = rows_of(model.features_, as_texts(texts))
+    assert rows.shape == expected.shape and rows.dtype == np.float32
+    for name in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(rows, name), getattr(expected, name))
 
 
 @pytest.mark.parametrize("reduced", [False, True])
