@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -125,13 +126,19 @@ else:
 
         The environment variable SKLSTRUCT_DOCS is the address of the built pages. If
         the variable is not set, the HTML has no links. Cached properties are not
-        pickled.
+        pickled. The HTML shows no properties, whose values may be large.
         """
 
         _doc_link_module = "sklstruct"
 
         def __getstate__(self):
             return stored(self)
+
+        def _get_fitted_attr_html(self, doc_link=""):
+            fitted = SimpleNamespace(**vars(self))
+            html = _SklearnBaseEstimator._get_fitted_attr_html(fitted, doc_link)
+            html.estimator_class = type(self)
+            return html
 
         @property
         def _doc_link_template(self):

@@ -7,6 +7,7 @@ weights of its own features only. The layout is in `_weights.h`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -350,9 +351,14 @@ class NodeWeights(CheckedState):
     def dense(self) -> NDArray:
         """Weights (all outcomes, n_features); a view if it can be one."""
         whole = self.whole()
-        if whole:
-            return (whole[0] if len(whole) == 1 else np.hstack(whole)).T
-        return self.sparse().toarray()
+        if whole and len(whole) == 1:
+            return whole[0].T
+        ends = _ptr(self.n_outcomes)
+        W = np.zeros((self.n_features, ends[-1]), dtype=np.float32)
+        for v, (a, b) in enumerate(pairwise(ends)):
+            piece = self.piece(v)
+            W[piece.features.columns(), a:b] = piece.weights()[:, : b - a]
+        return W.T
 
     def sparse(self, first: int = 0, last: int | None = None) -> sp.csr_matrix:
         """Weights (outcomes, n_features) without those that are 0.

@@ -36,6 +36,7 @@ from .._compat import (
     check_weights,
 )
 from .._likelihood import TopKMixin
+from .._parallel import row_blocks, rows_per_block
 from ..hierarchical import HierarchicalClassifier
 from ..linear import LinearClassifier
 from ..linear._labels import check_labels
@@ -55,7 +56,7 @@ from ._targets import (
     rows_are_equal,
 )
 from ._texts import Texts, as_texts
-from ._vectorizer import NgramVectorizer, equal_parts, rows_of
+from ._vectorizer import NgramVectorizer, equal_parts, names_of, rows_of
 
 # Texts that are answered at a time.
 _BLOCK = 1 << 14
@@ -566,38 +567,37 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
             raise ValueError(f"text must be one string, got {type(text).__name__}")
         k = check_count("k", k, 1)
         check_is_fitted(self, "estimator_")
-        row = sp.csr_matrix(self.features_.transform([text]))
-        n = row.nnz
-        # The row itself, and then without its first entry, its second entry, ...
-        keep = ~np.eye(n + 1, n, k=-1, dtype=bool)
-        at, entry = np.nonzero(keep)
-        rows = sp.csr_matrix(
-            (row.data[entry], (at, row.indices[entry])), shape=(n + 1, row.shape[1])
-        )
-        empty = without_ngrams(self.features_, rows)
-        if self.reduced_ is not None:
-            rows = self.reduced_.weights.scores(rows)
-        log_proba = self._given("predict_log_proba", rows)
-        log_proba = with_prior(self, "predict_log_proba", log_proba, empty)
-        if label is None:
-            code = int(log_proba[0].argmax())
-        else:
+        code = -1
+        if label is not None:
             code = int(encode(object_array([label]), object_array(self.classes_))[0])
             if code < 0:
                 raise ValueError(f"label={label!r} is not in classes_")
+        row = sp.csr_matrix(self.features_.transform([text]))
+        n, found = row.nnz, []
+        # The row itself, and then without its first entry, its second entry, ...
+        for part in row_blocks(n + 1, rows_per_block(4 * n + self.classes_.size)):
+            size = part.stop - part.start
+            data = row.data * ~np.eye(size, n, part.start - 1, dtype=bool)
+            columns, ends = np.tile(row.indices, size), np.arange(size + 1) * n
+            shape = size, row.shape[1]
+            rows = sp.csr_matrix((data.ravel(), columns, ends), shape=shape)
+            rows.eliminate_zeros()
+            empty = without_ngrams(self.features_, rows)
+            if self.reduced_ is not None:
+                rows = self.reduced_.weights.scores(rows)
+            log_proba = self._given("predict_log_proba", rows)
+            log_proba = with_prior(self, "predict_log_proba", log_proba, empty)
+            if code < 0:
+                code = int(log_proba[0].argmax())
+            found.append(log_proba[:, code])
+        log_proba = np.concatenate(found)
         with np.errstate(invalid="ignore"):
-            change = log_proba[0, code] - log_proba[1:, code]
-        try:
-            names = self.features_.get_feature_names_out()[row.indices]
-        except AttributeError:
-            raise ValueError(
-                f"features: a {type(self.features_).__name__} does not name its "
-                "n-grams; use an NgramVectorizer to explain texts"
-            ) from None
+            change = log_proba[0] - log_proba[1:]
         order = np.argsort(-change, kind="stable")
         up, down = order[change[order] > 0][:k], order[change[order] < 0][-k:]
         chosen = np.concatenate([up, down])
-        return [(str(names[i]), float(change[i])) for i in chosen]
+        names = names_of(self.features_, row.indices[chosen])
+        return list(zip(names, change[chosen].tolist()))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

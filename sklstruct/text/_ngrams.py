@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from .._checks import INT32_MAX, CheckedState, as_ids, check_ids
 from .._parallel import ThreadMap, stop_flag
@@ -320,9 +319,9 @@ class NgramTrie(CheckedState):
         self.n_columns = int(self.n_columns)
         check_ids("column", self.column, -1, self.n_columns, "column")
         words = self.reader.words
-        most = 0x10FFFF if words is None else words.n_words
-        if int(self.symbol.max()) > most:
-            raise ValueError(f"symbol must not be above {most}")
+        least, most = (0, 0x10FFFF) if words is None else (1, words.n_words)
+        if self.symbol[1:].min(initial=least) < least or self.symbol.max() > most:
+            raise ValueError(f"symbol must be from {least} to {most}")
         if (self.parent < 0).any() or (self.parent[1:] >= np.arange(1, n)).any():
             raise ValueError("parent must hold an earlier node for each node")
 
@@ -360,23 +359,26 @@ class NgramTrie(CheckedState):
         if self.reader.words is not None:
             _ = self.reader.words.known
 
-    def names(self) -> list[str]:
-        """The n-grams of the columns."""
-        words = self.reader.words
-        strings = None if words is None else words.strings()
-        of_node = [""]
-        names = [""] * self.n_columns
-        for p, s, c in zip(
-            self.parent[1:].tolist(), self.symbol[1:].tolist(), self.column[1:].tolist()
-        ):
-            if strings is None:
-                name = of_node[p] + chr(s)
-            else:
-                name = f"{of_node[p]} {strings[s - 1]}" if p else strings[s - 1]
+    def names(self, columns: np.ndarray | None = None) -> list[str]:
+        """The n-grams of some columns; None: of all."""
+        columns = np.arange(self.n_columns) if columns is None else columns
+        live = np.isin(self.column, columns)
+        live[0] = True
+        live_nodes(self.parent, live.view(np.uint8))
+        new = np.cumsum(live, dtype=np.int32) - np.int32(1)
+        nodes, words = np.flatnonzero(live)[1:], self.reader.words
+        used, symbol = np.unique(self.symbol[nodes], return_inverse=True)
+        if words is None:
+            space, parts = "", [chr(s) for s in used.tolist()]
+        else:
+            space, parts = " ", words.strings(used)[words.n_stop :]
+        of_node, names = [""], [""] * (self.n_columns + 1)
+        arrays = new[self.parent[nodes]], symbol, self.column[nodes]
+        for p, s, c in zip(*(array.tolist() for array in arrays)):
+            name = of_node[p] + space + parts[s] if p else parts[s]
             of_node.append(name)
-            if c >= 0:
-                names[c] = name
-        return names
+            names[c] = name  # the last one for other nodes
+        return [names[c] for c in columns.tolist()]
 
     def found(self, texts: Texts, stop: np.ndarray) -> FoundNgrams:
         """The columns of the n-grams of some texts."""
@@ -465,17 +467,16 @@ def side_by_side(
         found = [part.block_rows(texts, *numbered, stop) for part in parts]
         if len(found) == 1:
             return found[0]
-        rows = sp.hstack(
-            [
-                sp.csr_array(
-                    (data, indices, np.append(0, ends).astype(np.int32)),
-                    shape=(ends.size, part.trie.n_columns),
-                )
-                for part, (data, indices, ends) in zip(parts, found)
-            ],
-            format="csr",
-        )
-        return rows.data, rows.indices, rows.indptr[1:]
+        sizes = np.diff([ends for _, _, ends in found], prepend=0)
+        numbers = np.arange(len(parts), dtype=np.int16)
+        owner = np.repeat(np.tile(numbers, sizes.shape[1]), sizes.T.ravel())
+        values, columns = np.empty(owner.size, dtype), np.empty(owner.size, np.int32)
+        first = 0
+        for number, part, (some, index, _) in zip(numbers, parts, found):
+            own = owner == number
+            values[own], columns[own] = some, index + np.int32(first)
+            first += part.trie.n_columns
+        return values, columns, sizes.sum(axis=0).cumsum()
 
     with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
         # One thread keeps the rows of one block, whose memory is used again.

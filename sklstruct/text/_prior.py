@@ -21,7 +21,7 @@ def without_ngrams(features: Any, rows: Any) -> NDArray:
     for one, _ in parts_of(features).values():
         spaces.append(first + one.trie_.spaces)
         first += one.trie_.n_columns
-    rows = sp.csr_matrix(rows)
+    rows = rows.tocsr()
     return empty_rows(
         rows.indptr[1:],
         rows.indices,

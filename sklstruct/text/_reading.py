@@ -92,6 +92,9 @@ def _read_text(
     return text, ends, _lower() if lowercase else _SAME
 
 
+_NO_NUMBERS = np.empty(0, dtype=np.uint32)
+
+
 class Words(CheckedState):
     """Distinct words, numbered from 1; the first `n_stop` of them are stop words.
 
@@ -140,10 +143,11 @@ class Words(CheckedState):
         ends = ends[: self.n_words + 1]
         return letters[: ends[-1]], ends
 
-    def strings(self) -> list[str]:
-        """The words, stop words included."""
-        letters, ends = self.learned
-        return unpack_strings("letters", (letters, ends[1:]), ERRORS).tolist()
+    def strings(self, numbers: np.ndarray = _NO_NUMBERS) -> list[str]:
+        """The stop words, and then the words of these numbers."""
+        packed = self.chosen(numbers)
+        ends = packed.ends[1:]
+        return unpack_strings("letters", (packed.letters, ends), ERRORS).tolist()
 
     def ranks(self) -> np.ndarray:
         """The place of each word, by its number, when all are sorted as strings."""

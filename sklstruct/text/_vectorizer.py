@@ -430,11 +430,10 @@ def parts_of(features: Any) -> dict[str, tuple[NgramVectorizer, float]]:
     if isinstance(features, FeatureUnion):
         factors = features.transformer_weights or {}
         names, steps = zip(*features.transformer_list)
-        taken = features.get_params(deep=False)
         if (
             len(set(names)) < len(names)
             or not set(factors) <= set(names)
-            or any("__" in name or name in taken for name in names)
+            or any("__" in name or name in vars(features) for name in names)
         ):
             return {}  # FeatureUnion raises the error
         share = {name: 1.0 if x is None else x for name, x in factors.items()}
@@ -464,6 +463,28 @@ def equal_parts(features: Any) -> dict[str, NgramVectorizer]:
             "name or an NgramVectorizer"
         )
     return {name: one for name, (one, _) in parts.items()}
+
+
+def names_of(features: Any, columns: np.ndarray) -> list[str]:
+    """The names of some columns, of those that texts have."""
+    parts, first = parts_of(features), 0
+    if not parts:
+        try:
+            return list(map(str, features.get_feature_names_out()[columns]))
+        except AttributeError:
+            raise ValueError(
+                f"features: a {type(features).__name__} does not name its n-grams; use "
+                "an NgramVectorizer to explain texts"
+            ) from None
+    names = np.empty(columns.size, dtype=object)
+    for name, (one, _) in parts.items():
+        last = first + one.trie_.n_columns
+        mine = (first <= columns) & (columns < last)
+        long = getattr(features, "verbose_feature_names_out", name)
+        before = f"{name}__" if long else ""
+        names[mine] = [before + g for g in one.trie_.names(columns[mine] - first)]
+        first = last
+    return names.tolist()
 
 
 def rows_of(features: Any, texts: Texts, fit: bool = False, y: Any = None) -> Any:

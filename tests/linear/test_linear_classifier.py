@@ -26,6 +26,7 @@ from sklstruct.linear._samples import single
 from sklstruct.linear._solver import DescentSettings, NodeSolver
 from sklstruct.linear._targets import Targets
 from sklstruct.linear._weights import (
+    Features,
     FittedStrip,
     LocalRows,
     NodeWeights,
@@ -340,6 +341,27 @@ def test_margins_beyond_one_keep_their_order():
     np.testing.assert_allclose(
         evidence(z, "squared_hinge")[below], -((1 - z[below]) ** 2), rtol=1e-12
     )
+
+
+def test_dense_weights_are_filled_node_by_node(monkeypatch):
+    expected, nodes = np.zeros((5, 9), dtype=np.float32), []
+    rng = np.random.default_rng(0)
+    for columns, first, m in [([0, 3, 8], 0, 2), ([1, 3], 2, 3)]:
+        W = rng.normal(size=(len(columns) + 1, lanes_of(m))).astype(np.float32)
+        features = Features.of(np.array(columns, dtype=np.int32), 9)
+        nodes.append(whole(features, [FittedStrip(W, m)], m, 1.0))
+        expected[first : first + m, columns] = W[:-1, :m].T
+    weights = NodeWeights(nodes, 9)
+    np.testing.assert_array_equal(weights.sparse().toarray(), expected)
+    monkeypatch.delattr(NodeWeights, "sparse")
+    np.testing.assert_array_equal(weights.dense(), expected)
+
+
+def test_html_does_not_make_the_dense_weights(monkeypatch):
+    X, y = text()
+    model = LinearClassifier(random_state=0).fit(X, y)
+    monkeypatch.setattr(LinearClassifier, "coef_", property(lambda _: pytest.fail()))
+    assert "LinearClassifier" in model._repr_html_()
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -28,7 +28,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MultiLabelBinarizer, normalize
 from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
@@ -39,6 +39,8 @@ from sklstruct.linear._samples import single
 from sklstruct.linear._solver import Descent, NodeSolver
 from sklstruct.text import NgramVectorizer, TextClassifier, _choice, _classifier
 from sklstruct.text._choice import Draw
+from sklstruct.text._texts import as_texts
+from sklstruct.text._vectorizer import rows_of
 
 NAMES = several(LABELS, TEXTS)
 NAMED = {
@@ -742,6 +744,47 @@ def test_explain_is_the_change_of_the_log_probability():
         model.explain(text, "x")
     with pytest.raises(ValueError, match="k must be"):
         model.explain(text, k=0)
+
+
+def test_rows_of_both_are_joined_without_a_matrix_of_each_part(monkeypatch):
+    model = TextClassifier("both", min_df=1, random_state=0).fit(TEXTS, LABELS)
+    texts = ["", *NEW, "x", "card", ""]
+    parts = [part.transform(texts) for _, part in model.features_.transformer_list]
+    expected = sp.hstack(parts, format="csr") * np.float32(np.sqrt(0.5))
+    monkeypatch.setattr(sp, "hstack", pytest.fail)
+    monkeypatch.setattr(FeatureUnion, "get_params", pytest.fail)
+    rows = rows_of(model.features_, as_texts(texts))
+    assert rows.shape == expected.shape and rows.dtype == np.float32
+    for name in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(rows, name), getattr(expected, name))
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_explain_makes_few_rows_at_a_time(monkeypatch, reduced):
+    model = TextClassifier("both", min_df=1, random_state=0).fit(TEXTS, LABELS)
+    model = model.reduce() if reduced else model
+    expected, sizes = model.explain(TEXTS[0], k=50), []
+    answer = TextClassifier._given
+
+    def given(self, method, rows):
+        sizes.append(rows.shape[0])
+        return answer(self, method, rows)
+
+    monkeypatch.setattr(TextClassifier, "_given", given)
+    monkeypatch.setattr(_classifier, "rows_per_block", lambda width: 3)
+    assert model.explain(TEXTS[0], k=50) == expected
+    assert max(sizes) == 3
+    assert sum(sizes) == model.features_.transform(TEXTS[:1]).nnz + 1
+
+
+@pytest.mark.parametrize("features", NAMED)
+def test_explain_names_the_ngrams_of_the_text_alone(monkeypatch, features):
+    model = TextClassifier(features, min_df=1, random_state=0).fit(TEXTS, LABELS)
+    row = model.features_.transform(NEW[:1])
+    names = set(model.features_.get_feature_names_out()[row.indices])
+    monkeypatch.delattr(NgramVectorizer, "get_feature_names_out")
+    found = model.explain(NEW[0], k=10**6)
+    assert len(found) > 3 and {name for name, _ in found} <= names
 
 
 def test_texts_without_ngrams_get_the_prior():

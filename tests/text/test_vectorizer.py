@@ -535,6 +535,7 @@ def test_terms_of_a_trie_have_the_columns_of_their_places():
     reader = Reader("word", 1, 2, True, Words.of(["the"]))
     trie = NgramTrie.of_terms(reader, ["cat sat", "the cat", "x", "cat"])
     assert trie.names() == ["cat sat", "", "", "cat"]
+    assert trie.names(np.array([3, 1, 0])) == ["cat", "", "cat sat"]
     texts = as_texts(["the cat the sat"])
     data, columns, ends = side_by_side([Columns(trie, {})], texts, None)
     assert (columns.tolist(), data.tolist(), ends.tolist()) == ([0, 3], [1, 1], [0, 2])
