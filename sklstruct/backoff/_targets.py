@@ -10,8 +10,7 @@ from sklearn.utils.validation import column_or_1d
 
 from .._checks import check_dates, check_samples, check_total, strings_as_objects
 from .._compat import check_weights
-from ..symbols import encode, encode_labels, is_missing
-from ..symbols._encoding import plain
+from ..symbols import encode, encode_labels, is_missing, plain
 from ._classifier import DistributionClassifier
 from ._model import BackoffModel
 

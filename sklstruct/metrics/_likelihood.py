@@ -24,7 +24,7 @@ from .._compat import (
 )
 from .._docs import shared_docs
 from .._likelihood import innermost, last_step, target_log_proba, weighted_sum
-from ..symbols._encoding import plain
+from ..symbols import plain
 
 _UNKNOWN = [
     StrOptions({"exclude", "error"}),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         learn_symbols,
         object_array,
         pack_strings,
+        plain,
         unpack_strings,
     )
     from ._ids import prepare_for_ids
