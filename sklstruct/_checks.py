@@ -221,17 +221,11 @@ def strings_as_objects(values: Any) -> Any:
 
 
 def check_dates(labels: np.ndarray) -> None:
-    """ValueError for missing dates among labels, and for dates that are objects.
+    """ValueError for dates among labels that are objects.
 
     NumPy's dates are labels, as in scikit-learn, whose message about objects does not
     name the cause.
     """
-    if labels.dtype.kind in "mM" and np.isnat(labels).any():
-        gone = np.flatnonzero(np.isnat(labels))
-        raise ValueError(
-            f"y[{gone[0]}] is missing (NaT): every sample needs a label; {gone.size} "
-            f"of {labels.size} labels are missing"
-        )
     if labels.dtype == object and labels.size:
         first = labels.flat[0]
         if isinstance(first, (date, timedelta)):

@@ -229,6 +229,35 @@ def test_dates_are_not_words_of_contexts():
         KneserNeyLM().fit(DAYS[:, None], DAYS)
 
 
+@pytest.mark.parametrize("model", CLASSIFIERS[1:])
+def test_labels_that_are_refused(model):
+    """In the same words by every classifier, for lists, arrays and columns."""
+    X, names, numbers = samples_of(model), ["b", "a", "c"] * 4, [2.0, 0.0, 1.0] * 4
+    mixed = [*names[:-1], 1]
+    for y in (mixed, tuple(mixed), np.array(mixed, dtype=object)):
+        with pytest.raises(TypeError, match=r"of y must be uniform.*\['int', 'str'\]"):
+            model.fit(X, y)
+    for y in (
+        [*names[:5], np.nan, *names[6:]],
+        np.array([*names[:5], None, *names[6:]], dtype=object),
+        [*numbers[:5], np.nan, *numbers[6:]],
+        np.array([*numbers[:5], np.nan, *numbers[6:]]),
+        pd.array([*map(int, numbers[:5]), None, *map(int, numbers[6:])]),
+    ):
+        with pytest.raises(ValueError, match=r"^y\[5\] is missing .*; 1 of 12 labels"):
+            model.fit(X, y)
+    for kind, each in (("int", [3, 1, 2] * 4), ("bool", [True, False, True] * 4)):
+        objects = np.array(each, dtype=object)
+        for y in (objects, pd.Series(objects)):
+            words = f"^y of dtype object must hold strings, and holds {kind}: use y.as"
+            with pytest.raises(ValueError, match=words):
+                model.fit(X, y)
+    for y in ([], names[:5], np.array(numbers[:5])):
+        words = f"^X and y have inconsistent numbers of samples: 12 and {len(y)}$"
+        with pytest.raises(ValueError, match=words):
+            model.fit(X, y)
+
+
 @pytest.mark.parametrize("model", CLASSIFIERS)
 def test_dates_as_objects_are_refused(model):
     X = samples_of(model)

@@ -10,8 +10,14 @@ from sklearn.utils.validation import column_or_1d
 
 from .._checks import check_dates, check_samples, check_total, strings_as_objects
 from .._compat import check_weights
-from ..symbols import encode, encode_labels, is_missing
-from ..symbols._encoding import plain
+from ..symbols import (
+    check_missing,
+    check_strings,
+    encode,
+    encode_labels,
+    mixed_as_objects,
+    plain,
+)
 from ._classifier import DistributionClassifier
 from ._model import BackoffModel
 
@@ -75,17 +81,10 @@ def require_targets(estimator: Any, y: Any, X: Any = None) -> None:
 
 def target_column(y: Any, n_samples: int) -> np.ndarray:
     """The targets as an array of shape (n_samples,)."""
-    y = strings_as_objects(column_or_1d(y, warn=True))
+    y = strings_as_objects(column_or_1d(mixed_as_objects(y), warn=True))
     check_samples(n_samples, y.shape[0])
     check_dates(y)
     return y
-
-
-def _check_missing(y: np.ndarray) -> None:
-    """ValueError if a target is missing."""
-    for i, symbol in enumerate(y.tolist()):
-        if is_missing(symbol):
-            raise ValueError(f"y[{i}] is missing ({symbol!r})")
 
 
 def read_known(
@@ -107,20 +106,11 @@ def read_targets(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
 
     classes: those of a closed vocabulary; None to learn them from y.
     """
+    check_missing(y)
     if classes is None:
-        # scikit-learn's check cannot sort objects of several kinds; `encode_labels`
-        # names them.
-        if y.dtype.kind != "O":
-            check_classification_targets(y)
-        try:
-            target, found = encode_labels(y)
-        except TypeError:
-            _check_missing(y)
-            raise
-        if (target < 0).any():
-            _check_missing(y)
+        check_strings(y)
         check_classification_targets(y)
-        return target, found
+        return encode_labels(y)
     classes = column_or_1d(np.asarray(classes))
     _, found = encode_labels(classes, name="classes")
     if found.size != classes.size:

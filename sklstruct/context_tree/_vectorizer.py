@@ -20,7 +20,7 @@ from .._compat import (
     _check_feature_names_in,
     _fit_context,
 )
-from ..symbols import Labels, encode, is_missing, is_nan, learn_symbols
+from ..symbols import Labels, encode, is_missing, is_nan, learn_symbols, plain
 from ._histories import Histories
 from ._paths import path_arrays
 from ._suffix_tree import find_histories, suffix_tree
@@ -28,12 +28,13 @@ from ._tree import ContextTree
 
 
 def check_windows(
-    estimator: BaseEstimator, X: Any, padding: Any, *, reset: bool
+    estimator: BaseEstimator, X: Any, padding: Any, *, reset: bool, symbols: Any = None
 ) -> np.ndarray:
     """Validate a 2-D array of symbols; number and names of columns are set or checked.
 
     NaN is an error, with its place, unless it is the padding, the symbol that marks
-    missing history.
+    missing history. symbols: those of `fit`; it is an error if X holds strings alone
+    and they are numbers, or the reverse.
     """
 
     def check(X):
@@ -61,7 +62,28 @@ def check_windows(
         X = check(_filled(X, padding))
     if X.dtype.kind == "c":
         raise ValueError("Complex data not supported: symbols cannot be complex")
+    if symbols is not None and symbols.size:
+        _check_kind(X, padding, plain(symbols[0]))
     return X
+
+
+def _check_kind(X: np.ndarray, padding: Any, known: Any) -> None:
+    """ValueError if X holds strings and the symbol `known` is a number, or reverse."""
+    strings, other = isinstance(known, str | bytes), None
+    if X.dtype.kind != "O" and strings == (X.dtype.kind in "US"):
+        return
+    for symbol in X.flat:  # to the first symbol of the right kind
+        if is_missing(symbol) or (padding is not None and symbol == padding):
+            continue
+        if isinstance(symbol, str | bytes) == strings:
+            return
+        other = plain(symbol)
+    if other is not None:
+        given, fitted = ("numbers", "strings")[:: 1 if strings else -1]
+        raise ValueError(
+            f"X holds {given} such as {other!r}, and fit was given {fitted} such as "
+            f"{known!r}: convert X to symbols of the same kind"
+        )
 
 
 def _filled(X: Any, padding: Any) -> Any:
@@ -82,7 +104,7 @@ def read_windows(
     The symbols are learnt from X, sorted, if they are None. Only the 1-D base of a
     sliding-window view is encoded; the result is a view too.
     """
-    X = check_windows(estimator, X, padding, reset=reset)
+    X = check_windows(estimator, X, padding, reset=reset, symbols=symbols)
     if symbols is None:
         symbols = learn_symbols(X, padding)
     return encode(X, symbols), symbols

@@ -14,12 +14,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    _num_samples,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from .._checks import (
     as_indicator,
     check_dates,
     check_rows,
+    check_samples,
     check_sparse,
     check_top_k,
     strings_as_objects,
@@ -27,7 +33,7 @@ from .._checks import (
 from .._compat import _align_api_if_sparse
 from .._likelihood import TopKMixin, class_codes
 from .._warnings import warn
-from ..symbols import is_missing
+from ..symbols import check_missing, check_strings, mixed_as_objects
 from ._samples import sample_weights
 from ._targets import Targets
 
@@ -127,6 +133,7 @@ def read_training(
     check_sparse(y, "y")
     y = strings_as_objects(y)
     several = sp.issparse(y) or check_labels(y).ndim == 2
+    check_samples(_num_samples(X), _num_samples(y))
     if several and np.shape(y)[1] == 0:
         raise ValueError("y has 0 labels: it needs a column for each label")
     X, y = validate_data(
@@ -165,27 +172,18 @@ def read_training(
 
 
 def check_labels(y: Any) -> NDArray:
-    """Labels as an array; ValueError for missing labels and for columns without 0, 1.
+    """Labels as an array; ValueError for missing labels and for columns without 0, 1,
+    TypeError for strings beside numbers.
 
     scikit-learn checks numbers; its messages about objects do not name the cause.
     """
     try:
-        labels = np.asarray(y)
+        labels = np.asarray(mixed_as_objects(y))
     except ValueError:  # lists of unequal length
         type_of_target(y, input_name="y")  # says what to do about them
         raise
-    # NumPy would make the string "nan" of a NaN between strings.
-    of_list = isinstance(y, list | tuple) and labels.dtype.kind in "US"
-    if labels.ndim == 1 and (labels.dtype == object or of_list):
-        each = y if of_list else labels.tolist()
-        if {*map(type, each)} <= {str}:  # none is missing, as in most of y
-            return labels
-        gone = [i for i, label in enumerate(each) if is_missing(label)]
-        if gone:
-            raise ValueError(
-                f"y[{gone[0]}] is missing ({each[gone[0]]!r}): every sample needs a "
-                f"label; {len(gone)} of {labels.size} labels are missing"
-            )
+    if labels.ndim == 1:
+        check_missing(labels)
     check_dates(labels)
     if labels.ndim == 1 and labels.dtype == object:
         sets = [label for label in labels if isinstance(label, set | frozenset | list)]
@@ -194,6 +192,8 @@ def check_labels(y: Any) -> NDArray:
                 f"y holds sets of labels such as {sets[0]!r}: make an indicator matrix "
                 "of them with sklearn.preprocessing.MultiLabelBinarizer"
             )
+        if getattr(y, "dtype", labels.dtype) == labels.dtype:  # not pandas' Int64
+            check_strings(labels)
     kind = labels.dtype.kind
     unfit = kind in "OUSmM" or labels.dtype == np.float16  # for sparse matrices
     if labels.ndim == 2 and labels.shape[1] > 1 and unfit:

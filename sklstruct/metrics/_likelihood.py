@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from .._checks import check_total
@@ -24,7 +25,7 @@ from .._compat import (
 )
 from .._docs import shared_docs
 from .._likelihood import innermost, last_step, target_log_proba, weighted_sum
-from ..symbols._encoding import plain
+from ..symbols import object_array, plain
 
 _UNKNOWN = [
     StrOptions({"exclude", "error"}),
@@ -84,8 +85,8 @@ def log_likelihood(
     Raises
     ------
     ValueError
-        If no target is counted, `unknown` is out of its range, or it is ``"error"`` and
-        a target is unknown.
+        If y has several labels per sample, no target is counted, `unknown` is out of
+        its range, or it is ``"error"`` and a target is unknown.
 
     Examples
     --------
@@ -134,12 +135,29 @@ def _log_proba(estimator, X, y, sample_weight):
             sample_weight = np.repeat(sample_weight, [len(s) for s in by_sentence])
         log_prob = np.concatenate([np.empty(0), *by_sentence])
     else:
+        _check_one_each(y)
         log_prob = np.asarray(target_log_proba(estimator, X, y))
     if sample_weight is None:
         return log_prob, np.ones(log_prob.size)
     weight = check_weights(sample_weight, log_prob)
     check_total(weight)
     return log_prob, weight
+
+
+def _check_one_each(y):
+    """ValueError for several labels per sample, and for sequences of labels."""
+    try:
+        labels = np.asarray(y)
+    except ValueError:  # lists of unequal length
+        labels = object_array(y)
+    kinds = {*map(type, labels.flat)} if labels.dtype == object else set()
+    lists = list, set, np.ndarray, sp.sparray, sp.spmatrix
+    if labels.shape[1:] not in ((), (1,)) or any(issubclass(k, lists) for k in kinds):
+        raise ValueError(
+            "y must hold one target for each sample; for several labels per sample use "
+            "precision_at_k or ndcg_at_k, for sequences of labels the method score of "
+            "the estimator"
+        )
 
 
 @validate_params({"unknown": _UNKNOWN}, prefer_skip_nested_validation=True)

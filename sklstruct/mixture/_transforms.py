@@ -170,7 +170,9 @@ class ContextReader:
             if step is refiner:
                 return step.columns(X)
             X = step.transform(X)
-        X = check_windows(self.estimator, X, self.padding, reset=False)
+        X = check_windows(
+            self.estimator, X, self.padding, reset=False, symbols=self.symbols
+        )
         index = SymbolIndex(cast(np.ndarray, self.symbols))
 
         def make(k):

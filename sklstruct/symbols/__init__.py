@@ -7,14 +7,18 @@ from .._lazy import face
 if TYPE_CHECKING:
     from ._encoding import (
         LabelLists,
+        check_missing,
+        check_strings,
         encode,
         encode_labels,
         is_missing,
         is_nan,
         label_array,
         learn_symbols,
+        mixed_as_objects,
         object_array,
         pack_strings,
+        plain,
         unpack_strings,
     )
     from ._ids import prepare_for_ids

@@ -96,6 +96,41 @@ def label_array(values: Any) -> np.ndarray:
     return array
 
 
+def mixed_as_objects(y: Any) -> Any:
+    """A list of strings and others as objects, as NumPy would make strings of the
+    others; anything else as it is."""
+    if isinstance(y, list | tuple):
+        strings = {issubclass(kind, str) for kind in {*map(type, y)}}
+        return object_array(y) if len(strings) > 1 else y
+    return y
+
+
+def check_missing(labels: np.ndarray) -> None:
+    """ValueError if labels (n,) are missing."""
+    gone: Any = ()
+    if labels.dtype.kind in "fmM":
+        gone = np.flatnonzero(labels != labels)
+    elif labels.dtype == object and not {*map(type, labels)} <= {str}:
+        gone = [i for i, label in enumerate(labels) if is_missing(label)]
+    if len(gone):
+        raise ValueError(
+            f"y[{gone[0]}] is missing ({plain(labels[gone[0]])!s}): every sample needs "
+            f"a label; {len(gone)} of {labels.size} labels are missing"
+        )
+
+
+def check_strings(labels: np.ndarray) -> None:
+    """Errors for labels (n,) that are objects and not strings; TypeError for a mix."""
+    kinds = {*map(type, labels)} if labels.dtype == object else set()
+    if not all(issubclass(kind, str) for kind in kinds):
+        learn_symbols(labels, name="y")
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise ValueError(
+            f"y of dtype object must hold strings, and holds {names}: use "
+            "y.astype(int), or y.astype(str)"
+        )
+
+
 def plain(symbol: Any) -> Any:
     """A symbol as Python writes it: 7 and not np.int64(7)."""
     if not isinstance(symbol, np.generic):

@@ -323,7 +323,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
             Column k is the k-th step; ids are below ``n_symbols_``.
         """
         check_is_fitted(self)
-        X = check_windows(self, X, self.padding, reset=False)
+        X = check_windows(self, X, self.padding, reset=False, symbols=self._known)
         n, width = X.shape
         ids = self._encoder.ids(X, unknown=self._known.size)
 

@@ -14,7 +14,9 @@ from sklearn.pipeline import make_pipeline, make_union
 
 from sklstruct import SuffixTreeVectorizer
 from sklstruct.context_tree import tree_of_paths
+from sklstruct.smoothing import WittenBellLM
 from sklstruct.symbols import context_windows
+from sklstruct.word_classes import ContextRefiner
 
 WORDS = np.array(
     [["", "the", "cat"], ["the", "cat", "sat"], ["", "", "the"], ["a", "big", "cat"]]
@@ -128,7 +130,6 @@ def test_strings_keep_their_meaning_across_dtypes():
     assert (as_objects != vectorizer.transform(fixed)).nnz == 0
     longer = np.array([["thence", "cat"]])  # wider dtype than in fit
     assert vectorizer.transform(longer).nnz == 2
-    assert vectorizer.transform(np.array([[1, 2]])).nnz == 1  # other kind: unknown
 
 
 @pytest.mark.parametrize(
@@ -149,6 +150,27 @@ def test_strings_keep_their_meaning_across_dtypes():
 def test_bad_input(X, error, words):
     with pytest.raises(error, match=words):
         SuffixTreeVectorizer().fit(X)
+
+
+@pytest.mark.parametrize(
+    "model", [SuffixTreeVectorizer(), WittenBellLM(), ContextRefiner("w(1)")]
+)
+def test_symbols_of_another_kind_than_those_of_fit_are_refused(model):
+    W = np.arange(60).reshape(30, 2) % 7
+    strings = W.astype(str)
+    for X, other, words in (
+        (W, strings, "X holds strings such as '3', and fit was given numbers such as"),
+        (W, strings.astype(object), "X holds strings"),
+        (strings, W, "X holds numbers such as 3, and fit was given strings such as"),
+        (strings, W.astype(object), "X holds numbers"),
+    ):
+        model.set_params(padding="" if X is strings else -1).fit(X, W[:, 1])
+        read = getattr(model, "predict_proba", None) or model.transform
+        with pytest.raises(ValueError, match=words):
+            read(other)
+        few = np.append(other[:3].astype(object), X[:1].astype(object), axis=0)
+        read(few)  # symbols of several kinds, as objects
+        read(np.full((1, 2), model.padding))
 
 
 def test_none_is_padding_only_when_it_is_said():

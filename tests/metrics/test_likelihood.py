@@ -4,7 +4,9 @@ import pickle
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
 import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
@@ -19,7 +21,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from sklstruct import StructuredLogLinearLM, SuffixTreeVectorizer
+from sklstruct.hmm import HighOrderHMM
 from sklstruct.language_model import LanguageModel
+from sklstruct.linear import LinearClassifier
 from sklstruct.metrics import LikelihoodScorer, log_likelihood, perplexity
 from sklstruct.smoothing import KneserNeyLM
 
@@ -338,6 +342,24 @@ def test_bad_unknown(unknown):
         LikelihoodScorer(unknown=unknown)
     with pytest.raises(ValueError, match="'metric' parameter of"):
         LikelihoodScorer("perplexity")
+
+
+@pytest.mark.parametrize("metric", ["log_likelihood", "neg_perplexity"])
+def test_several_labels_and_sequences_have_no_likelihood(metric):
+    X, Y = np.eye(3)[[0, 1, 2] * 4], np.eye(3, dtype=int)[[1, 0, 2] * 4]
+    several, words = LinearClassifier().fit(X, Y), [["a", "b"], ["b"]] * 4
+    tags = [["x", "y"], ["y"]] * 4
+    tagger = HighOrderHMM(2).fit(words, tags)
+    series = pd.Series(tags)
+    for model, samples, targets in (
+        *((several, X, y) for y in (Y, Y.tolist(), pd.DataFrame(Y), sp.csr_matrix(Y))),
+        *((tagger, words, y) for y in (tags, series, series.to_numpy())),
+        (tagger, words[::2], tags[::2]),
+    ):
+        with pytest.raises(ValueError, match="^y must hold one target for each sample"):
+            LikelihoodScorer(metric)(model, samples, targets)
+    for y in (np.ones((12, 1), dtype=int), [[1]] * 12):  # labels of columns
+        assert log_likelihood(several, X, y) < 0
 
 
 def test_bad_input():

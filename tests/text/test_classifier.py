@@ -877,9 +877,9 @@ def test_texts_without_ngrams_get_the_shares_of_the_labels(name, weight):
 @pytest.mark.parametrize("features", ["auto", "words"])
 def test_shares_are_those_of_the_labels_that_the_classifier_knows(features):
     texts, few = ["aa bb", "bb cc", "cc dd"] * 6, TextClassifier(features, min_df=1)
-    mixed = few.fit(texts, ["a", 1, 1] * 6)  # strings for NumPy
-    assert mixed.classes_.tolist() == ["1", "a"]
-    np.testing.assert_allclose(mixed.class_prior_, [2 / 3, 1 / 3])
+    model = few.fit(texts, ["a", "1", "1"] * 6)
+    assert model.classes_.tolist() == ["1", "a"]
+    np.testing.assert_allclose(model.class_prior_, [2 / 3, 1 / 3])
     for classifier in LinearClassifier, LogisticRegression:
         estimator = classifier(class_weight={"a": 0, "b": 1, "c": 1})
         model = clone(few).set_params(estimator=estimator)
