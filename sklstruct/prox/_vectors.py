@@ -397,6 +397,8 @@ def prox_blocks(
     n_blocks = kappa.size
     slope = metric * size
     dual = block_norms(slope, block, n_blocks, p / (p - 1))
+    if p == 2 and metric.min() == 1:  # block soft thresholding
+        return v * (np.maximum(dual - kappa, 0.0) / (dual + (dual == 0)))[block]
     alive = (dual > kappa) & (kappa > 0)
     here = alive[block] & (slope > 0)
     part = (np.cumsum(alive) - 1)[block[here]]
@@ -462,6 +464,8 @@ def _entries(slope, a, kappa, p):
     monotonically from any point above the root.
     """
     r = p - 1
+    if r == 1:
+        return np.log(slope / (a + kappa)), a / (a + kappa)
     linear, curved, m = (a, kappa, r) if r >= 1 else (kappa, a, 1 / r)
     with np.errstate(divide="ignore", over="ignore"):
         x0, x1 = np.log(slope / linear), np.log(slope / curved) / m

@@ -10,6 +10,7 @@ from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
 
 from sklstruct import prox
+from sklstruct.prox import _vectors
 
 POWERS = [1, 1.1, 1.5, 2, 2.5, 4, 20, np.inf]
 
@@ -138,6 +139,22 @@ def test_group_lasso_is_the_operator_of_every_group(p):
         assert_allclose(w[here], alone, rtol=1e-12, atol=1e-12 * np.abs(v).max())
         norm += k * lp(w[here], p)
     assert prox.norm_group_lasso(w, labels, kappa, p=p) == pytest.approx(norm)
+
+
+def test_group_lasso_with_p_2_is_direct(monkeypatch):
+    rng = np.random.default_rng(5)
+    v, group = draw(rng, 60), rng.integers(0, 9, 60)
+    norms = np.sqrt(np.bincount(group, v**2))
+    kappa = np.append(0.0, norms[1:] * rng.uniform(0.5, 1.5, norms.size - 1))
+    expected = (np.maximum(1 - kappa / norms, 0.0))[group] * v
+    monkeypatch.setattr(_vectors, "_STEPS", 0)  # of Newton methods
+    for metric in (None, 1.0, np.ones(60)):
+        w = prox.prox_group_lasso(v, group, kappa, metric=metric)
+        assert_allclose(w, expected, rtol=1e-13)
+    a = rng.exponential(size=60)  # within groups, with any metric
+    log_s, rate = _vectors._entries(np.abs(a * v) + 1, a, a[::-1], 2)
+    assert_allclose(np.exp(log_s) * (a + a[::-1]), np.abs(a * v) + 1)
+    assert_allclose(rate, a / (a + a[::-1]))
 
 
 # ---------------------------------------------------------------------- groups
