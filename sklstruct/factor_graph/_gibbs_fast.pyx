@@ -11,8 +11,11 @@ Nothing is checked here.
 """
 
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
+import numpy as np
+
+from .._watch cimport Watch, over, propagate, watch_of
 from ._inference_fast cimport Potentials, other_end
 
 include "_random.pxi"
@@ -227,6 +230,12 @@ cdef bint visit_pair(
     return True
 
 
+cdef inline int64_t work_at(Potentials p, Py_ssize_t v) noexcept nogil:
+    """Time of drawing a value of v, in multiplications."""
+    cdef int64_t degree = p.adj_ptr[v + 1] - p.adj_ptr[v]
+    return 8 * (10 + degree) * (p.cand_ptr[v + 1] - p.cand_ptr[v])
+
+
 def gibbs(
     Potentials p, walk, const double[:, ::1] temperature, Py_ssize_t sweep,
     Py_ssize_t largest_pair,
@@ -249,6 +258,8 @@ def gibbs(
     cdef double[::1] buffer = walk.buffer
     cdef uint8_t[::1] changed = walk.changed
     cdef Py_ssize_t i, v, e, s, n, start, size
+    cdef int32_t[::1] stop = np.zeros(1, dtype=np.int32)
+    cdef Watch watch = watch_of(stop)
     cdef double t
     cdef bint keep_best = best_state.shape[0] > 0, keep_count = count.shape[0] > 0
     cdef bint backward
@@ -263,6 +274,8 @@ def gibbs(
                 start, size = p.var_ptr[i], p.var_ptr[i + 1] - p.var_ptr[i]
                 for n in range(size):
                     v = start + (size - 1 - n if backward else n)
+                    if over(&watch, work_at(p, v)):
+                        break
                     if visit(
                         p, v, t, &seed[i], &state[0], &score[i], &buffer[0]
                     ):
@@ -270,10 +283,20 @@ def gibbs(
                 start, size = p.edge_ptr[i], p.edge_ptr[i + 1] - p.edge_ptr[i]
                 for n in range(size if largest_pair > 0 else 0):
                     e = start + (size - 1 - n if backward else n)
-                    if size_of_table(p, e) <= largest_pair and visit_pair(
+                    if size_of_table(p, e) > largest_pair:
+                        continue
+                    if over(
+                        &watch,
+                        work_at(p, p.edge_u[e]) + work_at(p, p.edge_v[e])
+                        + 20 * size_of_table(p, e),
+                    ):
+                        break
+                    if visit_pair(
                         p, e, t, &seed[i], &state[0], &score[i], &buffer[0]
                     ):
                         changed[i] = 1
+                if stop[0]:
+                    break
                 if keep_best and score[i] > best_score[i]:
                     best_score[i] = score[i]
                     for v in range(p.var_ptr[i], p.var_ptr[i + 1]):
@@ -281,3 +304,4 @@ def gibbs(
                 if keep_count:
                     for v in range(p.var_ptr[i], p.var_ptr[i + 1]):
                         count[p.cand_ptr[v] + state[v]] += 1.0
+    propagate()

@@ -28,6 +28,9 @@ cdef enum:
     ROUND = 5     # the last round of `settle` that found its value
 
 cdef enum:
+    STATES_BETWEEN_SIGNAL_CHECKS = 1 << 16
+
+cdef enum:
     # Why `climb` stops.
     IMPOSSIBLE  # no path has a weight above 0
     CERTAIN     # no path is better than the best one found by more than the tolerance
@@ -417,10 +420,11 @@ def climb(Bound b, long long steps, double tol, long long max_states):
     steps: most refinements. Returns (reason to stop, refinements).
     """
     cdef Py_ssize_t length = b.cand_ptr.shape[0] - 1
-    cdef long long done = 0
+    cdef long long done = 0, left
     cdef int reason = PAUSE
     while reason == PAUSE:
         PyErr_CheckSignals()
+        left = STATES_BETWEEN_SIGNAL_CHECKS
         with nogil:
             while True:
                 if b.round:
@@ -453,7 +457,9 @@ def climb(Bound b, long long steps, double tol, long long max_states):
                 if lengthen(b, b.path) == 0:
                     reason = EXACT
                     break
-                if done % 64 == 0:
+                # It may have touched every state.
+                left -= b.n_states
+                if left <= 0:
                     reason = PAUSE
                     break
     return REASONS[reason], done

@@ -298,3 +298,19 @@ def test_constraints_that_leave_nothing_are_found(tools):
             if graph.constrained:
                 assert tools.allowed(graph, graph.start)
     assert 30 < refused < 270
+
+
+def test_an_interrupt_ends_a_sweep(tools, interrupt):
+    edges = [(i, i + 1) for i in range(9)]
+    graph = FactorGraph([["a", "b"]] * 10, features=np.eye(10), edges={"e": edges})
+    model = fitted(tools, np.random.default_rng(0), [graph])
+
+    def sweeps_done(infer):
+        walk = inference.Walk(infer, infer.start())
+        walk.count = np.zeros(infer.unary.size)
+        interrupt(working=True)
+        with pytest.raises(KeyboardInterrupt):
+            walk.sweep([np.ones((1_000_000, 1))], inference.LARGEST_PAIR)
+        return walk.count.sum() / 10
+
+    assert 0 < model._over_blocks([graph], sweeps_done)[1][0] < 1_000_000

@@ -78,3 +78,15 @@ def test_refinement(interrupt, refine, sampling):
         else:
             while True:  # however good the first bound is
                 solver.decode(c)
+
+
+def test_a_few_refinements_of_a_long_sentence(interrupt):
+    automaton, c = problem(3_000)
+    bounds = [RefinementSolver(automaton)._bound(c) for _ in range(2)]
+    for q in bounds:
+        q._allocate(70 * c.n_positions, 70 * len(c.ids))
+    interrupt(working=True)
+    with pytest.raises(KeyboardInterrupt):
+        bounds[0].climb(63, 0.0, 10**9)
+    bounds[1].climb(63, 0.0, 10**9)
+    assert bounds[0].n_states < bounds[1].n_states
