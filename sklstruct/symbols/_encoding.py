@@ -114,7 +114,7 @@ def check_missing(labels: np.ndarray) -> None:
         gone = [i for i, label in enumerate(labels) if is_missing(label)]
     if len(gone):
         raise ValueError(
-            f"y[{gone[0]}] is missing ({plain(labels[gone[0]])!s}): every sample needs "
+            f"y[{gone[0]}] is missing ({labels[gone[0]]}): every sample needs "
             f"a label; {len(gone)} of {labels.size} labels are missing"
         )
 
