@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._checks import check_memory
 from . import _lattice_back_fast as _back
 from . import _lattice_fast as _fast
 from ._automaton import ContextAutomaton
@@ -18,6 +19,8 @@ _LINEAR_RANGE = 300.0
 # From this number of candidates on, bounds cost less than the states that they drop.
 PRUNE_FROM = 256
 _BEAM = 32
+# A sequence of so many positions may have `max_states` states, a longer one more.
+_POSITIONS = 1000
 _NO_BOUND = np.empty(0)
 
 
@@ -39,7 +42,8 @@ class _Room(NamedTuple):
 class LatticeSolver:
     """Lattices over one automaton; scratch memory of one thread.
 
-    `LatticeTooLargeError` is raised for a sentence of more than `max_states` states.
+    `LatticeTooLargeError` is raised for a sentence of more than `max_states` states, or
+    of more for each 1000 positions.
     """
 
     def __init__(self, automaton: ContextAutomaton, max_states: int = 1_000_000):
@@ -59,6 +63,8 @@ class LatticeSolver:
             return room
         width = max(width, room.width, 8)
         capacity = max(capacity, room.capacity)
+        what = f"a lattice of {capacity} states"
+        check_memory(24.0 * capacity, what, "lower max_states")
         a = self.automaton
         levels = a.max_depth + 2
         n_local = min(a.n_nodes, capacity * max(a.max_depth, 1)) + 1
@@ -84,7 +90,8 @@ class LatticeSolver:
     def _forward(self, c, mode, bound=_NO_BOUND, threshold=-np.inf, beam=0):
         """The lattice, in this solver's buffers: to be used before the next one."""
         ptr = np.empty(c.n_positions + 2, dtype=np.int64)
-        capacity = max(self._room.capacity, min(4096, self.max_states))
+        most = self._most_states(c)
+        capacity = max(self._room.capacity, min(4096, most))
         while True:
             room = self._reserve(c.width, capacity)
             done = _fast.forward(
@@ -94,14 +101,17 @@ class LatticeSolver:
             )  # fmt: skip
             if done == c.n_positions:
                 n = int(ptr[-1])
-                if n > self.max_states:
+                if n > most:
                     self._too_large(c)
                 return Lattice(
                     self, c, ptr, room.node[:n], room.candidate[:n], room.score[:n]
                 )
-            if capacity >= self.max_states:
+            if capacity >= most:
                 self._too_large(c)
-            capacity = min(4 * capacity, self.max_states)
+            capacity = min(4 * capacity, most)
+
+    def _most_states(self, c):
+        return self.max_states * max(c.n_positions, _POSITIONS) // _POSITIONS
 
     def _too_large(self, c):
         raise LatticeTooLargeError(
@@ -173,7 +183,7 @@ class LatticeSolver:
         """
         bound = self.bounds(c)
         # A state has at most one successor for each candidate.
-        beam = max(self.max_states // (c.n_positions + c.width), 1)
+        beam = max(self._most_states(c) // (c.n_positions + c.width), 1)
         lattice = self._forward(c, _fast.MAX, bound, -np.inf, beam)
         path, found = lattice.best()
         n_states, gap = int(lattice.ptr[-1]), float(self._dropped[0]) - found
