@@ -4,7 +4,8 @@
   on a forest never goes back.
 - `gibbs`: sweeps of Gibbs sampling, each with its own temperature (0: the best
   value, which is coordinate ascent); O(degree * k) a variable, and, if the ends of
-  an edge are drawn together, O(k_u k_v + degrees * k) an edge.
+  an edge are drawn together, O(k_u k_v + degrees * k) an edge. Edges with many
+  neighbours are drawn at random, so that a sweep is linear in the number of edges.
   Every state that it leaves behind is allowed if the state at its start was.
 
 Nothing is checked here.
@@ -230,20 +231,24 @@ cdef bint visit_pair(
     return True
 
 
+cdef inline Py_ssize_t degree(Potentials p, Py_ssize_t v) noexcept nogil:
+    return p.adj_ptr[v + 1] - p.adj_ptr[v]
+
+
 cdef inline int64_t work_at(Potentials p, Py_ssize_t v) noexcept nogil:
     """Time of drawing a value of v, in multiplications."""
-    cdef int64_t degree = p.adj_ptr[v + 1] - p.adj_ptr[v]
-    return 8 * (10 + degree) * (p.cand_ptr[v + 1] - p.cand_ptr[v])
+    return 8 * (10 + degree(p, v)) * (p.cand_ptr[v + 1] - p.cand_ptr[v])
 
 
 def gibbs(
     Potentials p, walk, const double[:, ::1] temperature, Py_ssize_t sweep,
-    Py_ssize_t largest_pair,
+    Py_ssize_t largest_pair, Py_ssize_t most_edges,
 ):
     """Sweeps at the temperatures (n_sweeps, n_instances); the first is number `sweep`.
 
     A sweep visits the variables, and then the edges with at most largest_pair pairs of
-    values, drawing both ends together. walk has the arrays: score and best_score belong
+    values, drawing both ends together: an edge whose ends have n > most_edges edges with
+    probability most_edges / n. walk has the arrays: score and best_score belong
     to state and best_state and are kept up to date; count of each candidate goes up by
     one for each sweep after which its variable has it; both may be empty, and are then
     not kept. changed[i] tells whether the last sweep changed instance i.
@@ -257,7 +262,7 @@ def gibbs(
     cdef double[::1] count = walk.count
     cdef double[::1] buffer = walk.buffer
     cdef uint8_t[::1] changed = walk.changed
-    cdef Py_ssize_t i, v, e, s, n, start, size
+    cdef Py_ssize_t i, v, e, s, n, start, size, ends
     cdef int32_t[::1] stop = np.zeros(1, dtype=np.int32)
     cdef Watch watch = watch_of(stop)
     cdef double t
@@ -284,6 +289,9 @@ def gibbs(
                 for n in range(size if largest_pair > 0 else 0):
                     e = start + (size - 1 - n if backward else n)
                     if size_of_table(p, e) > largest_pair:
+                        continue
+                    ends = degree(p, p.edge_u[e]) + degree(p, p.edge_v[e])
+                    if ends > most_edges and draw_below(&seed[i], ends) >= most_edges:
                         continue
                     if over(
                         &watch,

@@ -27,6 +27,9 @@ _RESTARTS, _ANNEAL_SWEEPS = 3, 100
 _WARM, _COLD = 0.25, 0.025
 # The ends of edges with more pairs of values are not drawn together.
 LARGEST_PAIR = 1024
+# A draw of both ends adds up all their edges. Ends with more edges are drawn together
+# in some sweeps only, at random: the time of a sweep is linear in the number of edges.
+_MOST_EDGES = 64
 
 
 class BlockInference:
@@ -188,7 +191,9 @@ class Walk:
         ends = sizes[block.edge_u] + sizes[block.edge_v]
         room = max(sizes.max(initial=1), (pairs + ends).max(initial=1))
         self.buffer = np.empty(int(room))
-        steps = 10 * (sizes.sum() + pairs.sum()) + ends.sum() + 1  # of a sweep
+        degree = np.diff(block.adj_ptr)
+        edges = np.minimum(degree[block.edge_u] + degree[block.edge_v], _MOST_EDGES)
+        steps = 10 * (sizes.sum() + pairs.sum()) + edges @ ends + 1  # of a sweep
         self.sweeps_per_call = int(max(1, BUDGET // steps))
 
     def sweep(
@@ -203,7 +208,10 @@ class Walk:
         """
         active, number = self.active, 0
         for temperature in temperatures:
-            gibbs(self.infer.potentials, self, temperature, number, largest_pair)
+            gibbs(
+                self.infer.potentials, self, temperature, number, largest_pair,
+                _MOST_EDGES,
+            )  # fmt: skip
             number += len(temperature)
             if until_still:
                 self.active = self.active & self.changed

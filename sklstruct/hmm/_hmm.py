@@ -104,10 +104,11 @@ class HighOrderHMM(SequenceInference):
         expected accuracy and may be an impossible sequence.
 
     max_states : int, default=1_000_000
-        Largest number of states of the lattice of a sequence, at least 1, which limits
-        the memory. If a sequence needs more states, sums, marginals and posterior
-        decoding raise an error. The best path is then searched by a beam search and by
-        refinement, with a certified gap.
+        Largest number of states of the lattice of a sequence of up to 1000 positions,
+        at least 1, which limits the memory; a longer sequence may have more in
+        proportion to its length. If a sequence needs more states, sums, marginals and
+        posterior decoding raise an error. The best path is then searched by a beam
+        search and by refinement, with a certified gap.
 
     n_jobs : int or None, default=None
         Number of threads over the sequences. Results do not depend on `n_jobs`.

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._checks import check_memory
 from . import _lattice_back_fast as _back
 from . import _lattice_fast as _fast
 from ._automaton import ContextAutomaton
@@ -18,6 +19,8 @@ _LINEAR_RANGE = 300.0
 # From this number of candidates on, bounds cost less than the states that they drop.
 PRUNE_FROM = 256
 _BEAM = 32
+# A sequence of so many positions may have `max_states` states, a longer one more.
+_POSITIONS = 1000
 _NO_BOUND = np.empty(0)
 
 
@@ -28,7 +31,8 @@ class LatticeTooLargeError(ValueError):
 class LatticeSolver:
     """Lattices over one automaton; scratch memory of one thread.
 
-    `LatticeTooLargeError` is raised for a sentence of more than `max_states` states.
+    `LatticeTooLargeError` is raised for a sentence of more than `max_states` states, or
+    of more for each 1000 positions.
     """
 
     def __init__(self, automaton: ContextAutomaton, max_states: int = 1_000_000):
@@ -45,6 +49,8 @@ class LatticeSolver:
         work = self._work
         if width > work.width or capacity > work.capacity:
             width, capacity = max(width, work.width), max(capacity, work.capacity)
+            what = f"a lattice of {capacity} states"
+            check_memory(24.0 * capacity, what, "lower max_states")
             work = _fast.Workspace(self.automaton, self._maps, width, capacity)
             self._work = work
         return work
@@ -52,7 +58,7 @@ class LatticeSolver:
     def _forward(self, c, mode, bound=_NO_BOUND, threshold=-np.inf, beam=0):
         """The lattice, in this solver's buffers: to be used before the next one."""
         ptr = np.empty(c.n_positions + 2, dtype=np.int64)
-        capacity = 0
+        capacity, most = 0, self._most_states(c)
         while True:
             work = self._reserve(c.width, capacity)
             done = _fast.forward(
@@ -61,12 +67,15 @@ class LatticeSolver:
             )  # fmt: skip
             if done == c.n_positions:
                 n = int(ptr[-1])
-                if n > self.max_states:
+                if n > most:
                     self._too_large(c)
                 return Lattice(self, c, ptr, *(array[:n] for array in work.states))
-            if work.capacity >= self.max_states:
+            if work.capacity >= most:
                 self._too_large(c)
-            capacity = min(4 * work.capacity, self.max_states)
+            capacity = min(4 * work.capacity, most)
+
+    def _most_states(self, c):
+        return self.max_states * max(c.n_positions, _POSITIONS) // _POSITIONS
 
     def _too_large(self, c):
         raise LatticeTooLargeError(
@@ -136,7 +145,7 @@ class LatticeSolver:
         """
         bound = self.bounds(c)
         # A state has at most one successor for each candidate.
-        beam = max(self.max_states // (c.n_positions + c.width), 1)
+        beam = max(self._most_states(c) // (c.n_positions + c.width), 1)
         lattice = self._forward(c, _fast.MAX, bound, -np.inf, beam)
         path, found = lattice.best()
         n_states, gap = int(lattice.ptr[-1]), float(self._dropped[0]) - found

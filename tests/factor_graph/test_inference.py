@@ -1,6 +1,7 @@
 """Inference against enumeration."""
 
 import itertools
+import time
 
 import numpy as np
 import pytest
@@ -314,3 +315,39 @@ def test_an_interrupt_ends_a_sweep(tools, interrupt):
         return walk.count.sum() / 10
 
     assert 0 < model._over_blocks([graph], sweeps_done)[1][0] < 1_000_000
+
+
+def test_marginals_at_a_hub_are_those_of_the_scores(tools, monkeypatch):
+    """Also where only a draw of both ends of an edge changes the value of the hub."""
+    monkeypatch.setattr(inference, "_MOST_EDGES", 2)
+    rng = np.random.default_rng(7)
+    graph = FactorGraph(
+        [["a", "b", "c"]] + [["a", "b"]] * 5,
+        features=np.eye(6),
+        edges={"pair": [(0, 1), (2, 0), (0, 3), (4, 0), (1, 2)], "equal": [(0, 5)]},
+        forbidden={"equal": [("a", "b"), ("b", "a"), ("c", "a"), ("c", "b")]},
+    )
+    model = fitted(tools, rng, [graph])
+    every = list(tools.states(graph))
+    score = model.joint_score([graph] * len(every), map_decode(graph, every))
+    p = np.exp(score - score.max())
+    found = model.predict_marginals([graph], n_sweeps=50_000)[0]
+    for i, marginals in enumerate(found):
+        values = [state[i] for state in every]
+        truth = np.bincount(values, p / p.sum(), minlength=len(marginals))
+        np.testing.assert_allclose(marginals, truth, atol=0.02)
+
+
+def test_a_sweep_is_linear_in_the_edges_of_a_hub(tools):
+    n = 3_000
+    graph = FactorGraph(
+        [["a", "b"]] * n,
+        features=np.ones((n, 1)),
+        edges={"e": [(0, i) for i in range(1, n)]},
+    )
+    model = fitted(tools, np.random.default_rng(8), [graph])
+    # All states have the same probability: the hub changes in half of the draws.
+    model.coef_[:] = 0.0
+    before = time.process_time()
+    model.predict_marginals([graph], n_sweeps=50)
+    assert time.process_time() - before < 1.0

@@ -9,7 +9,7 @@ from _hmm_problems import only, random_model
 from scipy.special import logsumexp
 from scipy.stats import chisquare
 
-from sklstruct.hmm import HighOrderHMM, _refinement
+from sklstruct.hmm import HighOrderHMM, _lattice, _refinement
 from sklstruct.hmm._automaton import ContextAutomaton
 from sklstruct.hmm._candidates import Decoded, make_candidates
 from sklstruct.hmm._lattice import LatticeSolver, LatticeTooLargeError
@@ -240,6 +240,28 @@ def test_max_states():
     c = random_candidates(model, 6, np.random.RandomState(0), all_classes=True)
     with pytest.raises(LatticeTooLargeError, match="max_states=3"):
         LatticeSolver(ContextAutomaton(model), max_states=3).decode(c)
+
+
+def test_max_states_of_a_long_sentence_are_for_each_1000_positions():
+    model = random_model("additive", 4, 5, 0)
+    automaton, rng = ContextAutomaton(model), np.random.RandomState(0)
+    c = random_candidates(model, 2_000, rng, all_classes=True)
+    exact = LatticeSolver(automaton).decode(c)
+    most = -(-exact.n_states * 1_000 // c.n_positions)
+    found = LatticeSolver(automaton, most).decode(c)
+    assert found.log_proba == exact.log_proba and (found.path == exact.path).all()
+    with pytest.raises(LatticeTooLargeError, match=f"max_states={most - 1} "):
+        LatticeSolver(automaton, most - 1).decode(c)
+
+
+def test_a_lattice_that_no_memory_holds_says_so(monkeypatch):
+    def small(n_bytes, what, remedy):
+        raise MemoryError(f"{what}: {remedy}")
+
+    monkeypatch.setattr(_lattice, "check_memory", small)
+    X, y = [["a", "b"]] * 3, [["x", "y"]] * 3
+    with pytest.raises(MemoryError, match="lattice of 4096 states: lower max_states"):
+        HighOrderHMM(2).fit(X, y).predict(X)
 
 
 KINDS = ["additive", "kneser-ney", "witten-bell", "katz", "zeros"]
