@@ -76,7 +76,7 @@ def find_histories(
 
     Also the number of contexts merged in the node that were matched; 1 in a trie.
     """
-    histories.check()
+    histories.check(tree.n_symbols)
     flat, offset, length = histories
     node = np.empty(offset.size, dtype=np.int32)
     matched = np.empty(offset.size, dtype=np.int32)
@@ -84,7 +84,7 @@ def find_histories(
     if tree.span is None:
         text, pos = np.zeros(1, np.int32), np.zeros(tree.n_nodes, np.int64)
     _fast.find_collapsed(
-        flat, offset, length, tree.symbol, tree.child_ptr, tree.n_symbols,
+        flat, offset, length, tree.symbol, tree.child_ptr, tree.root_child,
         tree.spans(), text, pos, node, matched,
     )  # fmt: skip
     return node, matched

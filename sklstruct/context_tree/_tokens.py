@@ -84,16 +84,15 @@ def count_tokens(
     target = np.empty(pair_ptr[-1], dtype=np.int32)
     above = np.empty(pair_ptr[-1], dtype=np.int32)
     # Without weights counts are integers: 32 bits until the text is freed.
-    count = np.empty(pair_ptr[-1])
-    counted = count if weight.size else count.view(np.int32)[pair_ptr[-1] :]
+    count = np.empty(pair_ptr[-1], dtype=np.float64 if weight.size else np.int32)
     target[:n_classes] = np.arange(n_classes, dtype=np.int32)
     above[:n_classes] = -1
-    counted[:n_classes] = np.diff(symbol_ptr[: n_classes + 1])
+    count[:n_classes] = np.diff(symbol_ptr[: n_classes + 1])
     if weight.size:
         of_symbol = np.bincount(tokens + 1, weight, most + 1)[1:]
-        counted[:n_classes] = of_symbol[:n_classes]
+        count[:n_classes] = of_symbol[:n_classes]
     if 0 <= skip < n_classes:
-        counted[skip] = 0
+        count[skip] = 0
     node = np.empty(order.size, dtype=np.int32)
     _fast.nodes_before(order, node_at, node)
     del node_at
@@ -103,13 +102,11 @@ def count_tokens(
     del node
     _fill_pairs(
         symbol_ptr, weight, order, (shared, length, first, last), tree, deepest,
-        pair_ptr, ptr, target, above, counted,
+        pair_ptr, ptr, target, above, count,
     )  # fmt: skip
     del order, shared, length
-    if not weight.size:
-        _fast.widen(count)
     pairs = pairs_of_arrays(tree, ptr, target, above)
-    return pairs, count
+    return pairs, count.astype(np.float64, copy=False)
 
 
 def _fill_pairs(

@@ -266,20 +266,3 @@ def emit_pairs(const int32_t[::1] symbol_ptr, const double[::1] weight,
             ptr[j] = ptr[j - 1]
         if ptr.shape[0]:
             ptr[0] = first_pair
-
-
-def widen(double[::1] count):
-    """Convert integers in the second half of an array to floats in the whole of it.
-
-    Entry i overwrites only integers that have been read: 8 i + 8 bytes are at most
-    4 n + 4 i + 4 for i < n.
-    """
-    cdef Py_ssize_t i, n = count.shape[0]
-    cdef char *data = <char *> &count[0] if n else NULL
-    cdef int32_t small
-    cdef double wide
-    with nogil:
-        for i in range(n):
-            memcpy(&small, data + 4 * (n + i), 4)
-            wide = small
-            memcpy(data + 8 * i, &wide, 8)

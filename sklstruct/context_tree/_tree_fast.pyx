@@ -23,7 +23,7 @@ from libc.math cimport floor
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
 from libc.string cimport memset
 
-from .._sorted cimport find_child, find_first
+from .._sorted cimport find_child
 
 
 def history_lengths(const int32_t[::1] flat, const int64_t[::1] offset,
@@ -367,7 +367,7 @@ def fill_paths(const int32_t[::1] parent, const int32_t[::1] span,
 
 def find_collapsed(const int32_t[::1] flat, const int64_t[::1] offset,
                    const int32_t[::1] length, const int[::1] symbol,
-                   const int[::1] child_ptr, int32_t n_symbols,
+                   const int[::1] child_ptr, const int32_t[::1] root_child,
                    const int32_t[::1] span, const int32_t[::1] edge_text,
                    const int64_t[::1] edge_pos, int32_t[::1] node,
                    int32_t[::1] matched):
@@ -388,7 +388,7 @@ def find_collapsed(const int32_t[::1] flat, const int64_t[::1] offset,
             while k < d:
                 s = flat[offset[i] - k - 1]
                 if x == 0:
-                    child = find_first(&symbol[0], &child_ptr[0], n_symbols, s)
+                    child = root_child[s]
                 else:
                     child = find_child(&symbol[0], &child_ptr[0], x, s)
                 if child < 0:
