@@ -41,6 +41,12 @@ cdef inline bint over(Watch* watch, int64_t work) noexcept nogil:
     return watch.stop[0] != 0
 
 
+cdef inline int interrupt() except -1 nogil:
+    """Raise what a handler of a signal raises."""
+    with gil:
+        return PyErr_CheckSignals()
+
+
 cdef inline int propagate() except -1:
     """Raise the exception of a signal handler, if one is pending."""
     return -1 if PyErr_Occurred() != NULL else 0

@@ -98,7 +98,6 @@ cdef class Place:
     cdef char* at
 
 
-cdef int interrupt() except -1 nogil  # what a handler of a signal raises
 cdef void* room_for(Py_ssize_t n, Py_ssize_t size) except NULL nogil  # zeros, to free
 cdef double hashed(double uniform, int64_t step) noexcept nogil
 cdef int draw_from(double* proba, int n, double uniform) noexcept nogil

@@ -12,9 +12,7 @@ import numpy as np
 from .._checks import check_length, check_rows, check_top_k
 from .._parallel import row_blocks, rows_per_block
 from .._heap cimport in_order, offer
-
-cdef extern from "Python.h":
-    int PyErr_CheckSignals() except -1
+from .._watch cimport interrupt
 
 cdef enum:
     WORK = 1 << 22  # numbers that are made between two looks for Ctrl-C
@@ -22,12 +20,6 @@ cdef enum:
 
 # Arguments with an entry for each context.
 SPLIT = {"y", "target", "depth", "value", "label", "uniform", "features"}
-
-
-cdef int interrupt() except -1 nogil:
-    """Raise what a handler of a signal raises."""
-    with gil:
-        return PyErr_CheckSignals()
 
 
 cdef void* room_for(Py_ssize_t n, Py_ssize_t size) except NULL nogil:

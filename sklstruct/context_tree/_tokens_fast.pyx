@@ -17,9 +17,10 @@ O(n (m + 1) + pairs), no hashing and no window. Per position 4 bytes of order, 4
 scratch, 2 (or 8, for m > 126) of lengths and 4 for its node; no copy of the pairs.
 """
 
-from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int8_t, int32_t, int64_t
 from libc.string cimport memcpy
+
+from .._watch cimport interrupt
 
 # Steps between two checks for signals: a fraction of a second.
 cdef enum:
@@ -67,8 +68,7 @@ def next_round(const int32_t[::1] tokens, const int32_t[::1] separators,
                     bucket[s] += 1
         for j in range(source.shape[0]):
             if j & SLICE_MASK == 0:
-                with gil:
-                    PyErr_CheckSignals()
+                interrupt()
             p = source[j] + 1
             if p < n:
                 s = tokens[p]
@@ -89,8 +89,7 @@ def gram_lengths(const int32_t[::1] tokens, const int32_t[::1] order,
     with nogil:
         for j in range(order.shape[0]):
             if j & SLICE_MASK == 0:
-                with gil:
-                    PyErr_CheckSignals()
+                interrupt()
             b = order[j]
             k = 0
             if j > 0:
@@ -148,8 +147,7 @@ def fill_nodes(const int32_t[::1] tokens, const int32_t[::1] order,
         symbol[0] = -1
         for j in range(shared.shape[0]):
             if j & SLICE_MASK == 0:
-                with gil:
-                    PyErr_CheckSignals()
+                interrupt()
             if shared[j] < low:
                 low = shared[j]
             d = length[j]
@@ -194,8 +192,7 @@ def count_pairs(const short_t[::1] shared, const short_t[::1] length,
             ptr[j] = 0
         for j in range(shared.shape[0]):
             if j & SLICE_MASK == 0:
-                with gil:
-                    PyErr_CheckSignals()
+                interrupt()
             if shared[j] > level or skip_from <= j < skip_to:
                 continue
             d = length[j] if length[j] > 0 else -length[j]
@@ -236,8 +233,7 @@ def emit_pairs(const int32_t[::1] symbol_ptr, const double[::1] weight,
     with nogil:
         for j in range(shared.shape[0]):
             if j & SLICE_MASK == 0:
-                with gil:
-                    PyErr_CheckSignals()
+                interrupt()
             if skip_from <= j < skip_to:
                 continue
             d = length[j] if length[j] > 0 else -length[j]

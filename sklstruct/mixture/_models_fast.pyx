@@ -14,8 +14,9 @@ import numpy as np
 
 from .._heap cimport in_order, offer
 from .._log_sum cimport log_sum, log_softmax
+from .._watch cimport interrupt
 from ..backoff._core_fast cimport (
-    SOON, Model, Place, address, draw_from, hashed, interrupt, padded, room_for,
+    SOON, Model, Place, address, draw_from, hashed, padded, room_for,
 )
 from ..backoff._core_fast import arrays_of
 from ..backoff._trees_fast cimport Backoff, Node

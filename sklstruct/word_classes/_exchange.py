@@ -25,9 +25,6 @@ from . import _exchange_fast
 from ._clustering import WordClustering
 from ._counts import count_neighbours
 
-# Additions of one call of the kernel: signals are handled between calls.
-_CALL = 1 << 28
-
 
 class ExchangeClustering(CallbackSupportMixin, WordClustering):
     r"""Word classes by the exchange algorithm.
@@ -277,10 +274,10 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         state = (h, label, table, one_more, weight[words[:k]])
         score = np.empty(k)
         with Progress.of_fit(self, self.max_iter) as progress:
-            self._visit(data, words[k:], state, score)
+            _exchange_fast.exchange(*data, words[k:], *state, score)
             self.n_iter_ = 0
             for _ in range(self.max_iter if k > 1 else 0):
-                moves, gain = self._visit(data, words, state, score)
+                moves, gain = _exchange_fast.exchange(*data, words, *state, score)
                 self.n_iter_ += 1
                 if progress.step(
                     f"pass {self.n_iter_}: {moves} words moved, gain {gain:.6g}"
@@ -298,19 +295,6 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
             rng = check_random_state(self.random_state)
             key = rng.exponential(size=weight.size) / weight
         return np.argsort(key, kind="stable").astype(np.int32)
-
-    @staticmethod
-    def _visit(data, words, state, score):
-        """One pass, in calls of bounded length; (moves, gain)."""
-        moves, gained = 0, 0.0
-        ptr = data[0]
-        cost = np.cumsum(ptr[words.astype(np.int64) + 1] - ptr[words] + 8) * score.size
-        stop = np.searchsorted(cost, np.arange(_CALL, cost[-1:].sum() + _CALL, _CALL))
-        first = 0
-        for last in np.append(stop, words.size):
-            m, g = _exchange_fast.exchange(*data, words[first:last], *state, score)
-            moves, gained, first = moves + m, gained + g, last
-        return moves, gained
 
 
 def _shared_features(counts):

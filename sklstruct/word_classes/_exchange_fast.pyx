@@ -22,6 +22,8 @@ Cost of a visit: O(features of the word x classes). Nothing is allocated.
 from libc.math cimport log
 from libc.stdint cimport int32_t, int64_t
 
+from .._watch cimport OPS_BETWEEN_SIGNAL_CHECKS, interrupt
+
 
 cdef inline double _xlogx(double x) noexcept nogil:
     return x * log(x) if x > 0 else 0.0
@@ -56,7 +58,7 @@ def exchange(const int64_t[::1] ptr, const int32_t[::1] feature,
     cdef int64_t k, first, last
     cdef int32_t w, n, a, best, x
     cdef double own, gain, t, top, gained = 0
-    cdef int64_t moves = 0
+    cdef int64_t moves = 0, work = 0
     cdef const double *row
     cdef const int32_t *counts
     if n_classes == 0 or words.shape[0] == 0:
@@ -67,6 +69,10 @@ def exchange(const int64_t[::1] ptr, const int32_t[::1] feature,
             a = label[w]
             first = ptr[w]
             last = ptr[w + 1]
+            work += (last - first + 8) * n_classes
+            if work > OPS_BETWEEN_SIGNAL_CHECKS:
+                work = 0
+                interrupt()
             own = 0
             for c in range(n_classes):
                 score[c] = 0
