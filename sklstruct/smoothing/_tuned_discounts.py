@@ -118,8 +118,15 @@ class PathLikelihood:
         return found.x.reshape(shape)
 
 
-class DiscountLikelihood(PathLikelihood):
-    """Mean negative log-likelihood of held-out samples, of the discounts.
+def held_out_likelihood(
+    pairs: Pairs,
+    count: np.ndarray,
+    held_out: HeldOut,
+    base: np.ndarray,
+    first: int,
+    n_discounts: int,
+) -> PathLikelihood:
+    """The likelihood of held-out samples.
 
     count: the counts that are discounted.
     held_out: samples over the tree of `pairs`.
@@ -127,45 +134,30 @@ class DiscountLikelihood(PathLikelihood):
     discounts.
     n_discounts: for the counts 1, 2, ..., n_discounts and more.
     """
-
-    def __init__(
-        self,
-        pairs: Pairs,
-        count: np.ndarray,
-        held_out: HeldOut,
-        base: np.ndarray,
-        first: int,
-        n_discounts: int,
-    ):
-        samples = held_out.pairs
-        node = samples.nodes()
-        total = pairs.node_sums(count)
-        # Only contexts of held-out samples are looked at.
-        backoff_mass = np.zeros((pairs.tree.n_nodes, n_discounts + 1))
-        for k in range(first, pairs.tree.n_levels):
-            here, nodes = pairs.level(k), pairs.tree.level(k)
-            if here.stop == here.start:
-                continue
-            starts = pairs.ptr[nodes.start : nodes.stop] - here.start
-            fixed, w = discount_weights(count[here], n_discounts)
-            backoff_mass[nodes, 0] = np.add.reduceat(fixed, starts)
-            backoff_mass[nodes, 1:] = np.add.reduceat(w, starts, axis=0)
-        levels = []
-        for k in range(first, pairs.tree.n_levels):
-            here = samples.level(k)
-            slot = held_out.slot[here]
-            known = np.where(slot >= 0, count[np.maximum(slot, 0)], 0.0)
-            fixed, w = discount_weights(known, n_discounts)
-            n, a = node[here], total[node[here]]
-            levels.append(
-                DiscountedLevel(
-                    parents_in_level(samples, k),
-                    held_out.weight[here],
-                    (known - fixed) / a,
-                    -w / a[:, None],
-                    backoff_mass[n, 0] / a,
-                    backoff_mass[n, 1:] / a[:, None],
-                )
+    samples = held_out.pairs
+    node, total = samples.nodes(), pairs.node_sums(count)
+    levels = []
+    for k in range(first, pairs.tree.n_levels):
+        here, nodes = pairs.level(k), pairs.tree.level(k)
+        starts = pairs.ptr[nodes] - here.start
+        sums = [
+            np.add.reduceat(x, starts, axis=0)
+            for x in discount_weights(count[here], n_discounts)
+        ]
+        here = samples.level(k)
+        slot = held_out.slot[here]
+        known = np.where(slot >= 0, count[np.maximum(slot, 0)], 0.0)
+        fixed, w = discount_weights(known, n_discounts)
+        n, a = node[here] - nodes.start, total[node[here]]
+        levels.append(
+            DiscountedLevel(
+                parents_in_level(samples, k),
+                held_out.weight[here],
+                (known - fixed) / a,
+                -w / a[:, None],
+                sums[0][n] / a,
+                sums[1][n] / a[:, None],
             )
-        top = np.arange(1, n_discounts + 1, dtype=np.float64)
-        super().__init__(base, top, levels)
+        )
+    top = np.arange(1, n_discounts + 1, dtype=np.float64)
+    return PathLikelihood(base, top, levels)

@@ -11,7 +11,7 @@ from sklstruct.context_tree import ContextTree, Histories, Pairs
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import AbsoluteDiscountLM, AdditiveUnigram, KneserNeyLM
 from sklstruct.smoothing import _smoothing_fast as _fast
-from sklstruct.smoothing._tuned_discounts import DiscountLikelihood, discount_weights
+from sklstruct.smoothing._tuned_discounts import discount_weights, held_out_likelihood
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
 
@@ -42,7 +42,7 @@ def test_gradient_by_finite_differences(first, weights):
     )
     base = rng.dirichlet(np.ones(7))
     for n_discounts in (1, 3, 4):
-        f = DiscountLikelihood(pairs, count, held_out, base, first, n_discounts)
+        f = held_out_likelihood(pairs, count, held_out, base, first, n_discounts)
         top = np.arange(1, n_discounts + 1)
         at = (0.2 + 0.6 * rng.random((tree.n_levels - first, n_discounts))) * top
         _, gradient = f(at)

@@ -28,7 +28,7 @@ from .._block_discounts import (
     block_shares,
     left_out,
 )
-from .._tuned_discounts import DiscountLikelihood
+from .._tuned_discounts import held_out_likelihood
 
 # Blocks of the docstrings of all smoothers with discounts; see `shared_docs`.
 DOCS: dict[str, str] = {
@@ -160,7 +160,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         count = self._used_counts(pairs, count.copy())
         base, first = self._base_level(count[: pairs.n_classes])
         rows = self._start(pairs, count, first)
-        likelihood = DiscountLikelihood(
+        likelihood = held_out_likelihood(
             pairs, count, held_out, base, first, rows.shape[1]
         )
         rows[first:] = likelihood.minimize(rows[first:])

@@ -12,7 +12,6 @@ from scipy.optimize import minimize
 from ..._checks import by_depth
 from ..._compat import Interval, StrOptions
 from ..._docs import shared_docs
-from ...context_tree import Pairs
 from .. import _engine
 from .._chains import leave_one_out, log_likelihood, parents_in_level
 
@@ -150,7 +149,7 @@ class WittenBellLM(_engine.NGramSmoother):
         if isinstance(self.strength, str):
             top = self._base_level(count[: pairs.n_classes])[0]
             strength = np.ones(n_levels)
-            strength[first_level:] = _Deleted(pairs, count, top, first_level).best()
+            strength[first_level:] = _most_likely(pairs, count, top, first_level)
         else:
             given = by_depth("strength", self.strength)
             strength = given[np.minimum(np.arange(n_levels), given.size - 1)]
@@ -173,22 +172,21 @@ class _DeletedLevel(NamedTuple):
     distinct: np.ndarray  # remaining classes
 
 
-class _Deleted:
-    """Leave-one-out likelihood of the training samples."""
+def _most_likely(pairs, count, top, first):
+    """The strengths of the local maximum of the leave-one-out likelihood of the
+    training samples, with the prior, that L-BFGS finds from 1."""
+    deleted = leave_one_out(pairs, count)
+    weight = pairs.terminal_counts(count)
+    levels = []
+    for k in range(first, pairs.tree.n_levels):
+        here, parent = pairs.level(k), parents_in_level(pairs, k)
+        levels.append(_DeletedLevel(parent, weight[here], *(x[here] for x in deleted)))
+    size = max(1.0, sum(float(level.weight.sum()) for level in levels))
 
-    def __init__(self, pairs: Pairs, count: np.ndarray, top: np.ndarray, first: int):
-        self.top, self.levels = top, []
-        deleted = leave_one_out(pairs, count)
-        weight = pairs.terminal_counts(count)
-        for k in range(first, pairs.tree.n_levels):
-            here, parent = pairs.level(k), parents_in_level(pairs, k)
-            level = _DeletedLevel(parent, weight[here], *(x[here] for x in deleted))
-            self.levels.append(level)
-
-    def __call__(self, log_strength: np.ndarray) -> tuple[float, np.ndarray]:
-        """Negative logarithm of the posterior, in nats, and its gradient."""
+    def objective(log_strength):
+        """Negative logarithm of the posterior, in nats per sample, and its gradient."""
         shares = []
-        for kappa, level in zip(np.exp(log_strength), self.levels):
+        for kappa, level in zip(np.exp(log_strength), levels):
             # An unknown context has the probability of its parent.
             known, new = level.total > 0, kappa * level.distinct
             total = np.where(known, level.total + new, 1.0)
@@ -198,28 +196,21 @@ class _Deleted:
                     np.where(known, new, 1.0) / total,
                 )
             )
-        value, slopes = log_likelihood(self.top, self.levels, shares)
+        value, slopes = log_likelihood(top, levels, shares)
         gradient = _PRIOR * log_strength
         for k, (slope, up, proba) in enumerate(slopes):
             # d P / d log kappa, 0 where the mass is 1
             gradient[k] -= float(slope @ (shares[k][1] * (up - proba)))
-        return 0.5 * _PRIOR * float(log_strength @ log_strength) - value, gradient
+        value = 0.5 * _PRIOR * float(log_strength @ log_strength) - value
+        return value / size, gradient / size
 
-    def best(self) -> np.ndarray:
-        """The strengths of the local maximum that L-BFGS finds from 1."""
-        size = max(1.0, sum(float(level.weight.sum()) for level in self.levels))
-
-        def objective(x):
-            value, gradient = self(x)
-            return value / size, gradient / size
-
-        low, high = np.log(_RANGE)
-        found = minimize(
-            objective,
-            np.zeros(len(self.levels)),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(low, high)] * len(self.levels),
-            options={"maxiter": 200, "ftol": 1e-13, "gtol": 1e-7},
-        )
-        return np.exp(found.x)
+    low, high = np.log(_RANGE)
+    found = minimize(
+        objective,
+        np.zeros(len(levels)),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(low, high)] * len(levels),
+        options={"maxiter": 200, "ftol": 1e-13, "gtol": 1e-7},
+    )
+    return np.exp(found.x)
