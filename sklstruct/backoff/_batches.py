@@ -33,7 +33,27 @@ class ExtendedCounts(Counted):
 
     def new_index(self) -> np.ndarray:
         """The number of each pair before among those now, -1 where it is gone."""
-        return _new_index_in(self.before.pairs, self.numbers, self.pairs)
+        old, new, ids = self.before.pairs, self.pairs, self.numbers
+        class_ids, n_classes, symbol_ids, _ = ids
+        tree, stays = old.tree, np.ones(old.tree.n_nodes, dtype=bool)
+        for k in range(1, tree.n_levels):
+            here = tree.level(k)
+            known = symbol_ids[tree.symbol[here]] >= 0
+            stays[here] = known & stays[tree.parent[here]]
+        moved, kept = old.select(stays[old.nodes()] & (class_ids[old.target] >= 0))
+        moved = renumber_pairs(moved, *ids)
+        node = new.tree.find_windows(moved.tree.windows())
+        node[new.tree.levels()[node] != moved.tree.levels()] = -1
+        node = node[moved.nodes()]
+        there = np.flatnonzero(node >= 0)
+        at = np.full(moved.n_pairs, -1, dtype=np.int32)
+        at[there] = new.find(node[there], moved.target[there])
+        out = np.full(old.n_pairs, -1, dtype=np.int32)
+        # The root has the classes that are gone, too.
+        seen = np.flatnonzero(class_ids >= 0)
+        out[seen] = at[class_ids[seen]]
+        out[kept[old.n_classes :]] = at[n_classes:]
+        return out
 
 
 class Batches(NamedTuple):
@@ -47,49 +67,6 @@ class Batches(NamedTuple):
     fixed_classes: bool  # True: later batches may have no other classes
     settings: dict[str, Any]  # of `read_settings`, with which all batches are counted
 
-    @classmethod
-    def first(
-        cls,
-        batch: Counted,
-        settings: dict[str, Any],
-        window: int | None = None,
-        fixed_classes: bool = False,
-    ) -> Batches:
-        """The first batch."""
-        batch.check_mergeable()
-        small = _compact(batch)
-        last = () if window is None else (small,)
-        return cls(small, last, fixed_classes, settings)
-
-    def add(
-        self, batch: Counted, *, decay: float | None = None, window: int | None = None
-    ) -> tuple[ExtendedCounts, Batches]:
-        """The counts with one batch more, and the batches so far.
-
-        decay: factor of the counts before. window: number of the last batches, this
-        included, that are counted.
-        """
-        last: tuple[Counted, ...] = ()
-        if window is None:
-            old = self.counted if decay is None else decayed(self.counted, decay)
-            counted = Counted.merge([old, batch])
-        elif not self.last:
-            raise ValueError(
-                "window must be given from the first batch on: batches before it were "
-                "not kept apart"
-            )
-        else:
-            kept = self.last[max(0, len(self.last) - window + 1) :]
-            last = (*kept, _compact(batch))
-            counted = Counted.merge(last)
-        extended = ExtendedCounts(
-            **vars(counted),
-            before=self.counted,
-            numbers=self.counted.numbering(counted.labels),
-            weight=float(batch.count[: batch.labels.n_classes].sum()),
-        )
-        return extended, self._replace(counted=_compact(counted), last=last)
-
 
 def add_batch(
     before: Batches | None,
@@ -100,10 +77,36 @@ def add_batch(
     window: int | None = None,
     fixed_classes: bool = False,
 ) -> tuple[Counted, Batches]:
-    """The counts to fit, and the batches so far; `before` is None in the first call."""
+    """The counts to fit, and the batches so far; `before` is None in the first call.
+
+    decay: factor of the counts before. window: number of the last batches, this
+    included, that are counted.
+    """
     if before is None:
-        return batch, Batches.first(batch, settings, window, fixed_classes)
-    return before.add(batch, decay=decay, window=window)
+        batch.check_mergeable()
+        small = _compact(batch)
+        last = () if window is None else (small,)
+        return batch, Batches(small, last, fixed_classes, settings)
+    last = ()
+    if window is None:
+        old = before.counted if decay is None else decayed(before.counted, decay)
+        counted = Counted.merge([old, batch])
+    elif not before.last:
+        raise ValueError(
+            "window must be given from the first batch on: batches before it were "
+            "not kept apart"
+        )
+    else:
+        kept = before.last[max(0, len(before.last) - window + 1) :]
+        last = (*kept, _compact(batch))
+        counted = Counted.merge(last)
+    extended = ExtendedCounts(
+        **vars(counted),
+        before=before.counted,
+        numbers=before.counted.numbering(counted.labels),
+        weight=float(batch.count[: batch.labels.n_classes].sum()),
+    )
+    return extended, before._replace(counted=_compact(counted), last=last)
 
 
 def read_settings(
@@ -154,25 +157,3 @@ def check_forgetting(decay: Any, window: Any) -> None:
         raise ValueError(f"decay must be above 0 and at most 1, got {decay!r}")
     if window is not None:
         check_count("window", window, 1)
-
-
-def _new_index_in(old, ids, new):
-    """The number of each old pair among new ones of another numbering, -1 for none."""
-    class_ids, n_classes, symbol_ids, _ = ids
-    tree, stays = old.tree, np.ones(old.tree.n_nodes, dtype=bool)
-    for k in range(1, tree.n_levels):
-        here = tree.level(k)
-        stays[here] = stays[tree.parent[here]] & (symbol_ids[tree.symbol[here]] >= 0)
-    moved, kept = old.select(stays[old.nodes()] & (class_ids[old.target] >= 0))
-    moved = renumber_pairs(moved, *ids)
-    node = new.tree.find_windows(moved.tree.windows())
-    node[new.tree.levels()[node] != moved.tree.levels()] = -1
-    node = node[moved.nodes()]
-    there = np.flatnonzero(node >= 0)
-    at = np.full(moved.n_pairs, -1, dtype=np.int32)
-    at[there] = new.find(node[there], moved.target[there])
-    out = np.full(old.n_pairs, -1, dtype=np.int32)
-    seen = np.flatnonzero(class_ids >= 0)  # the root has the classes that are gone, too
-    out[seen] = at[class_ids[seen]]
-    out[kept[old.n_classes :]] = at[n_classes:]
-    return out

@@ -20,7 +20,7 @@ from .._compat import BaseEstimator, _fit_context, check_weights
 from .._docs import shared_docs
 from ..context_tree import ContextTree, Pairs, read_windows
 from ..symbols import Labels, is_nan
-from ._batches import Batches, add_batch, check_forgetting, read_settings
+from ._batches import add_batch, check_forgetting, read_settings
 from ._counted import Counted, CountedPaths, check_counted
 from ._counting import count_paths, count_windows
 from ._model import BackoffModel, Fitted
@@ -171,7 +171,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         if hasattr(self, "partial_fit") and not isinstance(counted, CountedPaths):
             fixed = self.classes is not None
             settings = read_settings(self, _COUNTED_BY)
-            self._so_far = Batches.first(counted, settings, fixed_classes=fixed)
+            _, self._so_far = add_batch(None, counted, settings, fixed_classes=fixed)
         return self
 
     @shared_docs(batch=BATCH)

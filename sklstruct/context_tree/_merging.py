@@ -7,7 +7,6 @@ The result does not depend on the order of the parts, but for the rounding of su
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,14 +19,6 @@ from ._tree import ContextTree, check_size, tree_of_arrays
 _BLOCK = 1 << 16
 
 
-class MergedCounts(NamedTuple):
-    """The pairs of several counts together."""
-
-    pairs: Pairs
-    total: np.ndarray  # (n_pairs,) float64, the summed counts
-    node_of: list[np.ndarray]  # of each part, (n_nodes,) int32: the node of each node
-
-
 def merge_trees(trees: Sequence[ContextTree]) -> tuple[ContextTree, list[np.ndarray]]:
     """The union of the contexts of several tries with one numbering of their symbols.
 
@@ -37,14 +28,17 @@ def merge_trees(trees: Sequence[ContextTree]) -> tuple[ContextTree, list[np.ndar
     return tree, index
 
 
-def merge_counts(parts: Sequence[tuple[Pairs, np.ndarray]]) -> MergedCounts:
-    """The pairs of several counts over tries, and their summed counts.
+def merge_counts(
+    parts: Sequence[tuple[Pairs, np.ndarray]],
+) -> tuple[Pairs, np.ndarray, list[np.ndarray]]:
+    """(pairs, summed counts, the node of each node of each part) of several counts over
+    tries.
 
     Symbols and classes are numbered alike; there may be more classes in one than in
     another.
     """
     tree, ptr, target, total, index = _merged([pairs.tree for pairs, _ in parts], parts)
-    return MergedCounts(pairs_of_arrays(tree, ptr, target), total, index)
+    return pairs_of_arrays(tree, ptr, target), total, index
 
 
 def _merged(trees, parts):

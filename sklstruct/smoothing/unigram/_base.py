@@ -204,19 +204,16 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         """The distribution as a back-off model without contexts."""
         check_is_fitted(self, "proba_")
         # Its labels cost more than the fit, and `predict` must not add an attribute.
-        if not self._model:
-            self._model.append(self._make_model())
-        return self._model[0]
-
-    def _make_model(self) -> BackoffModel:
+        if self._model:
+            return self._model[0]
         n_classes = self.proba_.size
         tree = ContextTree(np.array([-1]), np.array([-1]), n_classes)
         pairs = Pairs(tree, [0, n_classes], np.arange(n_classes, dtype=np.int32))
         with np.errstate(divide="ignore"):  # ln 0 = -inf is the right value
             log_proba = np.log(self.proba_)
-        return BackoffModel(
-            pairs, log_proba, [0.0], Labels(self.classes_, self.classes_)
-        )
+        labels = Labels(self.classes_, self.classes_)
+        self._model.append(BackoffModel(pairs, log_proba, [0.0], labels))
+        return self._model[0]
 
     @property
     def unseen_mass_(self) -> float:

@@ -94,6 +94,7 @@ class CountGraph:
             self.high = np.searchsorted(self.low, np.arange(value.size), side="right")
         # Neighbours of each word of a class, itself included.
         self.reach = self.around(self.size) + self.size
+        self.max_degree = self.reach.max() - 1.0
 
     def around(self, mass: np.ndarray) -> np.ndarray:
         """Sum of `mass` over the neighbouring classes."""
@@ -106,10 +107,6 @@ class CountGraph:
         # to large masses, so that their differences keep the digits of small masses.
         total = np.concatenate([[0.0], np.cumsum(mass)])
         return np.maximum(total[self.high] - total[self.low] - mass, 0.0)
-
-    @property
-    def max_degree(self) -> float:
-        return self.reach.max() - 1.0
 
     def split(self, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """Mean of a distribution in each class, and each word's difference from it.
@@ -164,10 +161,7 @@ class SparseGraph:
         self.counts = counts
         self.matrix = matrix
         self.degree = np.asarray(matrix.sum(axis=1), dtype=np.float64).ravel()
-
-    @property
-    def max_degree(self) -> float:
-        return self.degree.max()
+        self.max_degree = self.degree.max()
 
     def normalized(self, start: np.ndarray | None, n_steps: int) -> np.ndarray:
         u = self.counts / self.counts.sum() if start is None else start
