@@ -119,7 +119,9 @@ def _read(
                             f"{max(label, text)}"
                         )
                     if not row[label - 1].strip():
-                        raise ValueError(f"the label in column {label} is empty")
+                        raise ValueError(
+                            f"the label in column {label} is empty: remove the row"
+                        )
                     texts.append(row[text - 1])
                     labels.append([row[label - 1]])
                 first = rows.line_num + 1
@@ -211,7 +213,7 @@ def _answer(row: list[tuple[str, float]], as_json: bool) -> str:
     if as_json:
         labels, proba = [label for label, _ in row], [p for _, p in row]
         return to_json({"labels": labels, "proba": proba})
-    return "\t".join(chain.from_iterable((label, f"{p:.6g}") for label, p in row))
+    return " ".join(chain.from_iterable((label, f"{p:.6g}") for label, p in row))
 
 
 def test(arguments: argparse.Namespace) -> None:

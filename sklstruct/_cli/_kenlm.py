@@ -282,6 +282,7 @@ def query(arguments: argparse.Namespace) -> None:
     end_id = model.id_of(b"</s>")
     total = of_unknown = 0.0
     n_unknown = n_tokens = 0
+    whole = True
     for line in sys.stdin.buffer:
         # KenLM does not count words after the last line end as a sentence.
         whole = line.endswith(b"\n")
@@ -306,10 +307,6 @@ def query(arguments: argparse.Namespace) -> None:
                 put(f"{shown}={word_id} {length} {value}\t")
         n_tokens += len(scores)
         if not whole:
-            warn(
-                "the last line has no line feed: its words are in Tokens, and not in "
-                "the sums, as in KenLM's query; end the text with a line feed"
-            )
             break
         if show_line:
             put(f"Total: {_shortest(of_line)} OOV: {unknown}\n")
@@ -322,6 +319,11 @@ def query(arguments: argparse.Namespace) -> None:
         put(f"Perplexity including OOVs:\t{_perplexity(total, n_tokens)}\n")
         put(f"Perplexity excluding OOVs:\t{_perplexity(total - of_unknown, known)}\n")
         put(f"OOVs:\t{n_unknown}\nTokens:\t{n_tokens}\n")
+    if not whole:
+        warn(
+            "the last line has no line feed: its words are in Tokens, and not in the "
+            "sums, as in KenLM's query; end the text with a line feed"
+        )
 
 
 def _perplexity(total: float, n: int) -> str:

@@ -295,7 +295,7 @@ class _SampleLines:
 def _check_numbers(line: bytes) -> None:
     odd = re.match(rb"[^#]*(_|qid)", line)
     if odd:
-        raise ValueError(f"{odd[1].decode()!r} is not part of a number")
+        raise ValueError(f"{odd[1].decode()!r} is not part of a number: remove it")
 
 
 def _sizes(line: bytes) -> tuple[int, int, int] | None:

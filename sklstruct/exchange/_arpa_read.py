@@ -324,7 +324,9 @@ def read_arpa(file: Any, label: str) -> BackoffModel:
             source.line - 1,
         )
     if (rest := source.read_content()) is not None:
-        raise source.fail(f"{_quoted(rest)} follows \\end\\", source.line - 1)
+        raise source.fail(
+            f"{_quoted(rest)} follows \\end\\: remove it", source.line - 1
+        )
     spelt, roles = decode_words(source, raw, sections[0].first_line)
     return build_model(source, spelt, roles, sections)
 

@@ -247,9 +247,9 @@ def gibbs(
     """Sweeps at the temperatures (n_sweeps, n_instances); the first is number `sweep`.
 
     A sweep visits the variables, and then the edges with at most largest_pair pairs of
-    values, drawing both ends together: an edge whose ends have n > most_edges edges with
-    probability most_edges / n. walk has the arrays: score and best_score belong
-    to state and best_state and are kept up to date; count of each candidate goes up by
+    values, drawing both ends together: an edge whose ends have n > most_edges edges
+    with probability most_edges / n. walk has the arrays: score and best_score belong to
+    state and best_state and are kept up to date; count of each candidate goes up by
     one for each sweep after which its variable has it; both may be empty, and are then
     not kept. changed[i] tells whether the last sweep changed instance i.
     """
