@@ -583,7 +583,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         else:
             code = int(encode(object_array([label]), object_array(self.classes_))[0])
             if code < 0:
-                raise ValueError(f"label={label!r} is not in classes_")
+                raise ValueError(f"label={label!r:.60} is not in classes_")
         with np.errstate(invalid="ignore"):
             change = log_proba[0, code] - log_proba[1:, code]
         try:
