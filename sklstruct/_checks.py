@@ -181,7 +181,7 @@ def as_floats(name: str, value: Any, ndim: int | None = 1) -> np.ndarray:
             raise TypeError("entries are complex or masked")
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as exc:
-        raise ValueError(f"{name} must hold numbers: {exc}") from exc
+        raise ValueError(f"{name} must hold numbers: {exc!s:.100}") from exc
     if ndim not in (None, array.ndim):
         raise ValueError(
             f"{name} must be a {ndim}-dimensional array, got {array.ndim} dimension(s)"
@@ -327,8 +327,8 @@ def check_learned(name: str, labels: Any, known: np.ndarray) -> None:
     if others:
         raise ValueError(
             f"{name}: the classifier must learn numbers that stand for the labels, and "
-            f"knows {min(others, key=str)!r} instead; give it unfitted, and not in a "
-            "FrozenEstimator"
+            f"knows {min(others, key=str)!r:.60} instead; give it unfitted, and not in "
+            "a FrozenEstimator"
         )
 
 
@@ -401,7 +401,7 @@ def as_numbers(name: str, value: Any, what: str = "numbers") -> np.ndarray:
     try:
         return np.atleast_1d(np.asarray(value, dtype=np.float64))
     except (TypeError, ValueError, OverflowError) as exc:
-        raise ValueError(f"{name} must be {what}, got {value!r}") from exc
+        raise ValueError(f"{name} must be {what}, got {value!r:.60}") from exc
 
 
 def by_depth(name: str, value: Any) -> np.ndarray:
@@ -427,13 +427,13 @@ def as_shares(value: Any, n: int, what: str) -> np.ndarray:
         total = shares.sum()
     if total == np.inf and np.isfinite(shares).all():
         raise ValueError(
-            f"weights: the sum of {shares.tolist()} is too large for a number; divide "
-            "them by the largest"
+            f"weights: the sum of {shares.tolist()!r:.60} is too large for a number; "
+            "divide them by the largest"
         )
     if not (shares >= 0.0).all() or not 0.0 < total < np.inf:
         raise ValueError(
             "weights must be non-negative, finite and not all zero, got "
-            f"{shares.tolist()}"
+            f"{shares.tolist()!r:.60}"
         )
     return shares
 
@@ -442,7 +442,7 @@ def check_count(name: str, value: Any, least: int) -> int:
     """`value` as an int of at least `least`; ValueError for any other value."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(
-            f"{name} must be an integer of at least {least}, got {value!r}"
+            f"{name} must be an integer of at least {least}, got {value!r:.60}"
         )
     number = int(value)
     if number > INT64_MAX:  # kernels could not take the number
@@ -470,7 +470,9 @@ def check_top_k(k: Any, n_classes: int) -> int:
     """`k` as an int from 1 to n_classes; ValueError for any other `k`."""
     if isinstance(k, Integral) and not isinstance(k, bool) and 1 <= int(k) <= n_classes:
         return int(k)
-    raise ValueError(f"k must be an integer from 1 to n_classes={n_classes}, got {k!r}")
+    raise ValueError(
+        f"k must be an integer from 1 to n_classes={n_classes}, got {k!r:.60}"
+    )
 
 
 def check_rows(n_rows: int, n_classes: int) -> None:
@@ -500,5 +502,5 @@ def as_random_state(random_state: Any) -> np.random.RandomState:
         raise ValueError(
             "random_state must be None, an integer from 0 to 2**32 - 1, a "
             f"numpy.random.RandomState or a numpy.random.Generator, got "
-            f"{random_state!r}"
+            f"{random_state!r:.60}"
         ) from exc

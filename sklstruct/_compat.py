@@ -215,7 +215,7 @@ def check_weights(sample_weight: Any, X: Any) -> np.ndarray:
     except (TypeError, ValueError) as exc:
         if "sample_weight" in str(exc):
             raise
-        raise ValueError(f"sample_weight: {exc}") from exc
+        raise ValueError(f"sample_weight: {exc!s:.100}") from exc
 
 
 HAS_CALLBACKS = CallbackSupportMixin.__module__ != __name__

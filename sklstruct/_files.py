@@ -267,7 +267,7 @@ def check_path(
                     f"{name}={path!r} cannot be the name of a file ({why})"
                 )
             return path
-    raise ValueError(f"{name} must be {what}, got {path_or_file!r}")
+    raise ValueError(f"{name} must be {what}, got {path_or_file!r:.60}")
 
 
 def path_as_peers_take(path: Any) -> str:

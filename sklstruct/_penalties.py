@@ -263,6 +263,6 @@ def _factors(name, values):
     array = by_depth(name, values)
     if not (np.isfinite(array).all() and (array >= 0.0).all()):
         raise ValueError(
-            f"{name} must be finite and non-negative, got {array.tolist()}"
+            f"{name} must be finite and non-negative, got {array.tolist()!r:.60}"
         )
     return array

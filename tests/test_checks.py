@@ -6,15 +6,31 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from sklstruct import HierarchicalClassifier, KneserNeyLM, StructuredLogLinearLM
+from sklstruct import (
+    HierarchicalClassifier,
+    KneserNeyLM,
+    LanguageModel,
+    StructuredLogLinearLM,
+    prox,
+)
 from sklstruct._checks import check_rows, check_sparse, check_squares
-from sklstruct.factor_graph import ConditionalRandomField, SampleRankClassifier
+from sklstruct.factor_graph import (
+    ConditionalRandomField,
+    SampleRankClassifier,
+    chain_graph,
+)
 from sklstruct.hmm import HighOrderHMM
+from sklstruct.language_model import named_estimator
 from sklstruct.linear import LinearClassifier, StructuredLogisticRegression
-from sklstruct.mixture import FactoredLM
-from sklstruct.text import TextClassifier
+from sklstruct.mixture import FactoredLM, MixtureLM
+from sklstruct.smoothing import AbsoluteDiscountLM
+from sklstruct.symbols import Labels, TextFile, context_windows
+from sklstruct.taxonomy import Taxonomy, as_taxonomy
+from sklstruct.text import NgramVectorizer, TextClassifier
+from sklstruct.word_classes import ExchangeClustering
 
 FORMATS = ["csr", "csc", "coo", "bsr", "lil", "dia", "dok"]
 
@@ -299,3 +315,56 @@ def test_dates_are_labels_of_sequences(model):
             assert all(isinstance(one, kind) for row in found for one in row)
             np.testing.assert_array_equal(np.array(list(found), days.dtype), y)
             assert model.score(X, y) == 1.0
+
+
+WORD, MANY = "z" * 10**5, ["q"] * 10**5
+NEGATIVE = [-1.0] * 10**5
+WINDOWS, TARGET = np.array([["a"], ["b"]] * 9), ["a", "b"] * 9
+LONG = {
+    "features": lambda model: chain_graph(["a", "b"], [{"w": 1.0}] * 10**5),
+    "max_distance": lambda model: chain_graph(
+        ["a", "b"], np.ones((2, 1)), max_distance=MANY, keys="ab"
+    ),
+    "discount": lambda model: AbsoluteDiscountLM(discount=NEGATIVE).fit(
+        WINDOWS, TARGET
+    ),
+    "min_count": lambda model: KneserNeyLM(min_count=NEGATIVE).fit(WINDOWS, TARGET),
+    "weights": lambda model: MixtureLM(
+        [("a", KneserNeyLM()), ("b", KneserNeyLM())], weights=MANY
+    ).fit(WINDOWS, TARGET),
+    "padding": lambda model: KneserNeyLM(padding=MANY).fit(WINDOWS, TARGET),
+    "max_depth": lambda model: context_windows(["a b"], max_depth=MANY),
+    "end": lambda model: Labels(["a"], end=WORD),
+    "analyzer": lambda model: Labels(["a"], analyzer=WORD),
+    "offsets": lambda model: ExchangeClustering(2, offsets=MANY).fit(["a b"]),
+    "name": lambda model: named_estimator(WORD),
+    "memory": lambda model: TextFile("a", memory=MANY),
+    "random_state": lambda model: model.sample(random_state=MANY),
+    "temperature": lambda model: model.sample(temperature=MANY),
+    "state": lambda model: model.advance(WORD, "a"),
+    "word of a state": lambda model: model.advance(model.begin(), MANY),
+    "X of an unhashable word": lambda model: clone(model).fit([[MANY]]),
+    "X of an unknown word": lambda model: model.perplexity([WORD]),
+    "missing label of a taxonomy": lambda model: as_taxonomy(["a", "b"], [WORD, "b"]),
+    "duplicate label of a taxonomy": lambda model: Taxonomy.from_nested([WORD, WORD]),
+    "nested": lambda model: Taxonomy.from_nested(WORD),
+    "p": lambda model: prox.prox_lp([1.0], 1.0, MANY),
+    "positive": lambda model: prox.prox_l1([1.0], 1.0, positive=MANY),
+    "stop_words": lambda model: NgramVectorizer(stop_words=[MANY]).fit(["a b"]),
+    "sample_weight": lambda model: TextClassifier(min_df=1).fit(
+        ["a", "b"], ["a", "b"], sample_weight=[WORD, WORD]
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def closed_model():
+    model = LanguageModel(KneserNeyLM(discount=0.5), unknown=None, max_depth=1)
+    return model.fit(["a b a", "b a"])
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_messages_cut_long_values(case, closed_model):
+    with pytest.raises((ValueError, TypeError), match=f"^{case.split()[0]}") as e:
+        LONG[case](closed_model)
+    assert len(str(e.value)) < 2000

@@ -154,6 +154,6 @@ def check_forgetting(decay: Any, window: Any) -> None:
     if decay is not None and not (
         isinstance(decay, Real) and 0.0 < float(decay) <= 1.0
     ):
-        raise ValueError(f"decay must be above 0 and at most 1, got {decay!r}")
+        raise ValueError(f"decay must be above 0 and at most 1, got {decay!r:.60}")
     if window is not None:
         check_count("window", window, 1)

@@ -79,7 +79,7 @@ def check_discount(discount: Any, strict: bool, by_depth: bool = False) -> None:
         problem = discount_problem(row, strict)
         if problem:
             hint = " (because interpolate=False)" if strict else ""
-            raise ValueError(f"discount={discount!r}: {problem}{hint}")
+            raise ValueError(f"discount={discount!r:.60}: {problem}{hint}")
 
 
 def find_discounts(
@@ -117,7 +117,7 @@ def find_discounts(
         fallback = ", ".join(f"{d:g}" for d in FALLBACK[discount])
         fallback = f"({fallback})" if "," in fallback else fallback
         warn(
-            f"{owner}: counts of counts do not give discount={discount!r} "
+            f"{owner}: counts of counts do not give discount={discount!r:.60} "
             f"({'; '.join(problems)}). Small or closed-vocabulary data do this. The "
             f"fallback {fallback} is used there; pass discount={fallback} to have it "
             "everywhere, without this warning",

@@ -95,8 +95,8 @@ def read_known(
     if (target < 0).any():
         i = int(np.argmax(target < 0))
         raise ValueError(
-            f"{name}[{i}] = {plain(y[i])!r} is not among the {classes.size} {kind}; "
-            "add it to the parameter classes, or leave such samples out"
+            f"{name}[{i}] = {plain(y[i])!r:.60} is not among the {classes.size} "
+            f"{kind}; add it to the parameter classes, or leave such samples out"
         )
     return target
 

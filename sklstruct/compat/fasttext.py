@@ -354,11 +354,11 @@ def _limits(k: Any, threshold: Any, n: int) -> tuple[int, float]:
     """The number of labels to find, and the least probability."""
     # The abstract types take a fifth of the time of a short text.
     if type(k) is not int and (isinstance(k, bool) or not isinstance(k, Integral)):
-        raise TypeError(f"k must be an integer, got {k!r}")
+        raise TypeError(f"k must be an integer, got {k!r:.60}")
     if k < 1 and k != -1:
         raise ValueError(f"k must be -1 (all) or an integer of at least 1, got {k!r}")
     if type(threshold) is not float and not isinstance(threshold, Real):
-        raise TypeError(f"threshold must be a number, got {threshold!r}")
+        raise TypeError(f"threshold must be a number, got {threshold!r:.60}")
     if threshold != threshold:
         raise ValueError("threshold must be a number, got NaN")
     return n if k == -1 else min(int(k), n), float(threshold)
@@ -519,20 +519,20 @@ def train_supervised(
         ("autotuneModelSize", "call quantize, or save_model, and compare the sizes"),
     ):
         if given[name]:
-            raise ValueError(f"{name}={given[name]!r} is not possible; {remedy}")
+            raise ValueError(f"{name}={given[name]!r:.60} is not possible; {remedy}")
     if loss not in _LOSSES:
-        raise ValueError(f"loss must be one of {', '.join(_LOSSES)}, got {loss!r}")
+        raise ValueError(f"loss must be one of {', '.join(_LOSSES)}, got {loss!r:.60}")
     for name in ("minn", "maxn", "minCountLabel"):
         if not isinstance(given[name], Integral):
-            raise TypeError(f"{name} must be an integer, got {given[name]!r}")
+            raise TypeError(f"{name} must be an integer, got {given[name]!r:.60}")
         if given[name] < 0:
-            raise ValueError(f"{name} must be at least 0, got {given[name]!r}")
+            raise ValueError(f"{name} must be at least 0, got {given[name]!r:.60}")
     if isinstance(label, bytes):
         label = given["label"] = label.decode()
     if not isinstance(label, str):
-        raise TypeError(f"label must be a string, got {label!r}")
+        raise TypeError(f"label must be a string, got {label!r:.60}")
     if autotuneMetric != "f1":
-        raise ValueError(f'autotuneMetric must be "f1", got {autotuneMetric!r}')
+        raise ValueError(f'autotuneMetric must be "f1", got {autotuneMetric!r:.60}')
     unused = [name for name in _NO_MEANING if given[name] is not None]
     if maxn > 0 and wordNgrams not in (None, 2):
         unused.append("wordNgrams beside maxn, where it is 2,")

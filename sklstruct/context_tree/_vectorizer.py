@@ -47,7 +47,9 @@ def check_windows(
         )
 
     if np.ndim(padding):
-        raise ValueError(f"padding must be one symbol, None or NaN, got {padding!r}")
+        raise ValueError(
+            f"padding must be one symbol, None or NaN, got {padding!r:.60}"
+        )
     X = strings_as_objects(X)
     try:
         X = check(X)
@@ -56,7 +58,7 @@ def check_windows(
             raise
         if not (padding is None or is_nan(padding)):
             raise ValueError(
-                f"X holds pandas' NA, and padding={padding!r}: replace NA by the "
+                f"X holds pandas' NA, and padding={padding!r:.60}: replace NA by the "
                 "padding, or use padding=None"
             ) from None
         X = check(_filled(X, padding))

@@ -104,7 +104,7 @@ def read_conll(
     [['B-ORG', 'O'], ['B-PER', 'I-PER']]
     """
     if separator not in (None, "\t", " "):
-        raise ValueError(f'separator must be "\\t" or " ", got {separator!r}')
+        raise ValueError(f'separator must be "\\t" or " ", got {separator!r:.60}')
     names = _names(columns)
     if columns == "conllu":
         separator = separator or "\t"
@@ -188,7 +188,7 @@ def write_conll(
             raise ValueError(f"bank[{name!r}] must have {n} entries, one per sentence")
     separator = bank.get("separator", "\t")
     if separator not in ("\t", " "):
-        raise ValueError(f'bank: separator must be "\\t" or " ", got {separator!r}')
+        raise ValueError(f'bank: separator must be "\\t" or " ", got {separator!r:.60}')
     for i, before in enumerate(comments):
         if isinstance(before, str) or any("\n" in line for line in before):
             raise ValueError(f"bank['comments'][{i}] must be a list of lines")
@@ -248,13 +248,13 @@ def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
     if isinstance(columns, str) and columns == "conllu":
         return _CONLLU
     if isinstance(columns, str) or not isinstance(columns, Iterable):
-        raise ValueError(f'columns must be "conllu" or names, got {columns!r}')
+        raise ValueError(f'columns must be "conllu" or names, got {columns!r:.60}')
     names = tuple(columns)
     wrong = [name for name in names if not isinstance(name, str) or name in _OTHERS]
     if wrong or not names or len(set(names)) < len(names):
         raise ValueError(
             f"columns must be different strings other than {', '.join(_OTHERS)}, got "
-            f"{names!r}"
+            f"{names!r:.60}"
         )
     return names
 

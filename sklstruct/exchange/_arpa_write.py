@@ -61,7 +61,7 @@ def check_optional(name: str, value: Any, least: int, most: int) -> int | None:
         or not least <= value <= most
     ):
         raise ValueError(
-            f"{name} must be an integer in {least}..{most} or None, got {value!r}"
+            f"{name} must be an integer in {least}..{most} or None, got {value!r:.60}"
         )
     return int(value)
 

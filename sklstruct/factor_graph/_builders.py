@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
+from .._checks import check_count
 from ._graph import FactorGraph
 from ._rows import FeatureRows
 
@@ -81,14 +81,10 @@ def chain_graph(
             "features must be a matrix with a row for each variable, got "
             f"{type(features).__name__}; without features use FactorGraph"
         )
-    if max_distance is not None and not (
-        isinstance(max_distance, Integral) and max_distance >= 1
-    ):
-        raise ValueError(
-            f"max_distance must be None or an integer of at least 1, got {max_distance}"
-        )
+    if max_distance is not None:
+        check_count("max_distance", max_distance, 1)
     if not isinstance(keys, Iterable):
-        raise ValueError(f"keys must have one entry per variable, got {keys!r}")
+        raise ValueError(f"keys must have one entry per variable, got {keys!r:.60}")
     keys = list(keys)
     if keys and len(keys) != n:
         raise ValueError(
@@ -165,7 +161,7 @@ def grid_graph(
     FactorGraph(n_variables=12, n_candidates=24, n_edges=17)
     """
     if connectivity not in (4, 8):
-        raise ValueError(f"connectivity must be 4 or 8, got {connectivity!r}")
+        raise ValueError(f"connectivity must be 4 or 8, got {connectivity!r:.60}")
     features = np.asarray(features, dtype=np.float64)
     if features.ndim != 3:
         raise ValueError(

@@ -240,7 +240,7 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
         ):
             raise ValueError(
                 "min_count must be an integer of at least 0, or two of them for the "
-                f"features of variables and of edges, got {least!r}"
+                f"features of variables and of edges, got {least!r:.60}"
             )
         X = as_instances(X)
         weight = check_weights(sample_weight, X)

@@ -45,7 +45,7 @@ def refusal(str owner, item, exc):
         return ValueError(f"{owner}: {exc}")
     return ValueError(
         f"{owner}: must be a mapping from names of features to values or an iterable "
-        f"of names, got {item!r:.60} ({exc})"
+        f"of names, got {item!r:.60} ({exc!s:.100})"
     )
 
 

@@ -161,7 +161,7 @@ class FactorGraph:
 
     def _fail(self, text: str) -> None:
         if self.name is not None:
-            text = f"instance {self.name!r}: {text}"
+            text = f"instance {self.name!r:.60}: {text}"
         raise ValueError(text)
 
     def _named(self, function: Any, *args: Any) -> Any:
@@ -170,7 +170,7 @@ class FactorGraph:
         except ValueError as exc:
             if self.name is None:
                 raise
-            raise ValueError(f"instance {self.name!r}: {exc}") from exc
+            raise ValueError(f"instance {self.name!r:.60}: {exc}") from exc
 
     def _set_candidates(self, candidates: Any, kinds: Any) -> None:
         self.candidates = self._lists(candidates, "candidates")
@@ -208,7 +208,7 @@ class FactorGraph:
                 if isinstance(one, (str, bytes)):
                     self._fail(
                         f"variable {i}: {name} must be a list of values, got the "
-                        f"single {type(one).__name__} {one!r}"
+                        f"single {type(one).__name__} {one!r:.60}"
                     )
                 try:
                     values = tuple(_plain(one))
@@ -230,7 +230,7 @@ class FactorGraph:
             )
         if len(distinct) != len(values):
             twice = next(v for j, v in enumerate(values) if v in values[:j])
-            self._fail(f"variable {i}: candidate {twice!r} is listed twice")
+            self._fail(f"variable {i}: candidate {twice!r:.60} is listed twice")
 
     def _set_edges(self, edges: Any, edge_features: Any, pair_features: Any) -> None:
         edges = {} if edges is None else dict(edges)
@@ -244,7 +244,7 @@ class FactorGraph:
         sizes = np.diff(self.cand_ptr)
         for kind, given in edges.items():
             if not isinstance(kind, str):
-                self._fail(f"edges: a type must be a string, got {kind!r}")
+                self._fail(f"edges: a type must be a string, got {kind!r:.60}")
             pair = self._check_pairs(kind, given)
             pairs.append(pair)
             m = len(pair)
@@ -252,13 +252,13 @@ class FactorGraph:
             self.edge_features[kind] = constant_rows(m)
             if rows is not None:
                 self.edge_features[kind] = self._named(
-                    as_rows, rows, m, f"edge_features[{kind!r}]", "edge"
+                    as_rows, rows, m, f"edge_features[{kind!r:.60}]", "edge"
                 )
             self.pair_features[kind] = None
             if tables is not None:
                 self.pair_features[kind] = self._named(
                     as_stacked_rows, tables, sizes[pair[:, 0]] * sizes[pair[:, 1]],
-                    f"pair_features[{kind!r}]", "edge", "pair of values",
+                    f"pair_features[{kind!r:.60}]", "edge", "pair of values",
                 )  # fmt: skip
         self.edge_types = tuple(edges)
         self.n_edges_of_type = tuple(len(pair) for pair in pairs)
@@ -273,10 +273,10 @@ class FactorGraph:
     def _check_types(self, name: str, given: Any, types: Any) -> None:
         for kind in given:
             if kind not in types:
-                self._fail(f"{name}: there are no edges of the type {kind!r}")
+                self._fail(f"{name}: there are no edges of the type {kind!r:.60}")
 
     def _check_pairs(self, kind: str, given: Any) -> np.ndarray:
-        name = f"edges[{kind!r}]"
+        name = f"edges[{kind!r:.60}]"
         try:
             pair = np.asarray(given)
         except ValueError as exc:
@@ -316,7 +316,7 @@ class FactorGraph:
             try:
                 self.forbidden[kind] = [(a, b) for a, b in pairs]
             except (TypeError, ValueError):
-                self._fail(f"forbidden[{kind!r}] must hold pairs of values")
+                self._fail(f"forbidden[{kind!r:.60}] must hold pairs of values")
         tables: list[np.ndarray] = []
         first, size = 0, 0
         known: dict[tuple, int] = {}
@@ -364,7 +364,7 @@ class FactorGraph:
     # ------------------------------------------------------------------ properties
 
     def __repr__(self) -> str:
-        name = "" if self.name is None else f"{self.name!r}, "
+        name = "" if self.name is None else f"{self.name!r:.60}, "
         return (
             f"FactorGraph({name}n_variables={self.n_variables}, "
             f"n_candidates={self.n_candidates}, n_edges={self.n_edges})"
@@ -440,7 +440,7 @@ class FactorGraph:
                     continue
                 shown = ", ".join(repr(v) for v in values[:5])
                 self._fail(
-                    f"variable {i}: y is {value!r}, which is not among its "
+                    f"variable {i}: y is {value!r:.60}, which is not among its "
                     f"{len(values)} candidates ({shown}"
                     f"{', ...' if len(values) > 5 else ''})"
                 )

@@ -501,7 +501,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         check_count("burn_in", burn_in, 0)
         if not (isinstance(temperature, numbers.Real) and 0 < temperature < np.inf):
             raise ValueError(
-                f"temperature must be positive and finite, got {temperature!r}"
+                f"temperature must be positive and finite, got {temperature!r:.60}"
             )
         graphs = self._graphs(X)
         rng = as_random_state(self._seed if random_state is None else random_state)

@@ -511,8 +511,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         gone = [k for k in known.tolist() if weights.get(k) == 0]
         if gone:
             raise ValueError(
-                f"class_weight of {gone[0]!r} is 0, which removes the class: leave it "
-                "out of classes, or give it a weight above 0"
+                f"class_weight of {gone[0]!r:.60} is 0, which removes the class: leave "
+                "it out of classes, or give it a weight above 0"
             )
         check_threshold(self.threshold, False, True)
         if sp.issparse(y) or np.ndim(y) > 1:
@@ -680,7 +680,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         if (code < 0).any():
             label = y[code < 0].tolist()[0]
             raise ValueError(
-                f"y has the label {label!r}, which is not among the classes of the "
+                f"y has the label {label!r:.60}, which is not among the classes of the "
                 "first call: name all classes there"
             )
         self.classes_, targets = classes, Targets.one_each(code, classes.size)

@@ -41,7 +41,7 @@ class NodeAnswersMixin(LabelsMixin):
         n_trees = len(self.taxonomies_)
         if not isinstance(tree, Integral) or not 0 <= int(tree) < n_trees:
             raise ValueError(
-                f"tree must be the number of a tree, 0 to {n_trees - 1}, got {tree!r}"
+                f"tree must be a number of a tree, 0 to {n_trees - 1}, got {tree!r:.60}"
             )
         return self.taxonomies_[int(tree)]
 
@@ -392,4 +392,4 @@ def _check_share(name: str, value: Any, *, closed: bool) -> None:
     good = isinstance(value, Real) and not isinstance(value, bool)
     if not good or not (0 <= value <= 1 if closed else 0 < value < 1):
         where = "from 0 to 1" if closed else "in (0, 1)"
-        raise ValueError(f"{name} must be a number {where}, got {value!r}")
+        raise ValueError(f"{name} must be a number {where}, got {value!r:.60}")

@@ -82,7 +82,7 @@ class StrengthSearch(BaseEstimator):
             raise ValueError(
                 f"estimator of {type(self).__name__} must have "
                 'loss="log_loss", calibration=None and weight_threshold=0, '
-                f"got {node!r}"
+                f"got {node!r:.60}"
             )
 
     def solve(
@@ -366,10 +366,10 @@ def _numbers(values: float | ArrayLike, name: str, above: float) -> NDArray:
     what = "a finite number or a list of these"
     array = as_numbers(name, values, what)
     if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
-        raise ValueError(f"{name} must be {what}, got {values!r}")
+        raise ValueError(f"{name} must be {what}, got {values!r:.60}")
     if not (array > above).all():
         bound = f"greater than {above}" if above else "positive"
-        raise ValueError(f"{name} must be {bound}, got {values!r}")
+        raise ValueError(f"{name} must be {bound}, got {values!r:.60}")
     return array
 
 

@@ -63,8 +63,8 @@ class _BoundKeypad:
         for key in word:
             if key not in _KEYS:
                 raise ValueError(
-                    f"X holds {word!r}, but observations of a keypad are strings of "
-                    f"the keys {_KEYS}: encode() makes them from a word"
+                    f"X holds {word!r:.60}, but observations of a keypad are strings "
+                    f"of the keys {_KEYS}: encode() makes them from a word"
                 )
         ids, keys = self.by_length.get(len(word), (np.empty(0, dtype=np.int32), ()))
         factor = np.zeros(len(ids))

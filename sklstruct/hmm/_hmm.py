@@ -571,7 +571,7 @@ def _distinct_labels(y: list, classes: Any) -> np.ndarray:
     if classes is None:
         names = list(code)
     elif new := [one for one in code if one not in known]:
-        raise ValueError(f"y holds the label {new[0]!r}, which is not in classes")
+        raise ValueError(f"y holds the label {new[0]!r:.60}, which is not in classes")
     if not names:
         raise ValueError(
             "y holds no label to learn from; to learn without labels, name them in "

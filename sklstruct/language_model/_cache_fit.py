@@ -51,7 +51,7 @@ def half_lives(value: Any) -> tuple[float, ...]:
     if out.ndim > 1 or not (out >= 1).all():
         raise ValueError(
             "half_life must be a number of at least 1 or a list of such numbers, got "
-            f"{value!r}"
+            f"{value!r:.60}"
         )
     return tuple(out.tolist())
 
@@ -65,7 +65,7 @@ def learning_rates(value: Any) -> tuple[float, ...]:
         raise ValueError(
             "learning_rate must be a number in [0, 1], or three: after all "
             "histories, after the class of the last word, after the last word; got "
-            f"{value!r}"
+            f"{value!r:.60}"
         )
     return tuple(rates.tolist())
 

@@ -20,8 +20,8 @@ def each_word(words: Any, n: int, unit: str = "state") -> list:
     """The words that follow n states."""
     if isinstance(words, str | bytes) or not isinstance(words, Iterable):
         raise TypeError(
-            f"word must be a sequence of {n} symbols, got {words!r}; give a list with "
-            f"a symbol for each {unit}"
+            f"word must be a sequence of {n} symbols, got {words!r:.60}; give a list "
+            f"with a symbol for each {unit}"
         )
     words = list(words)
     if len(words) != n:
@@ -156,7 +156,7 @@ class CursorMixin:
         ):
             raise ValueError(
                 f"state must be a state of this model, from begin or advance, got "
-                f"{state!r}"
+                f"{state!r:.60}"
             )
         return states, single
 
@@ -168,15 +168,15 @@ class CursorMixin:
             token = labels.tokens(words, encoder.unknown)
         except TypeError as exc:
             what = "a symbol" if n is None else f"a sequence of {n} symbols"
-            raise TypeError(f"word must be {what}, got {word!r} ({exc})") from exc
+            raise TypeError(f"word must be {what}, got {word!r:.60} ({exc})") from exc
         if labels.start is not None and labels.start in words:
             raise ValueError(
-                f"word: the start mark {labels.start!r} is never predicted; begin a "
-                "sentence with begin()"
+                f"word: the start mark {labels.start!r:.60} is never predicted; begin "
+                "a sentence with begin()"
             )
         if self.out_of_vocabulary == "error" and (token == encoder.lost).any():
             word = words[int(np.argmax(token == encoder.lost))]
-            raise lost_word(f"word: {word!r}")
+            raise lost_word(f"word: {word!r:.60}")
         return token
 
     def _read_context(self, context, name="context"):

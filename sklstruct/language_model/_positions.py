@@ -66,7 +66,7 @@ def check_text(model: Any, X: Iterable) -> NumberedText:
         lost = encoder.first_lost(text)
     if lost is not None:
         where, word = lost
-        raise lost_word(f"X: the word {word!r} of {where}")
+        raise lost_word(f"X: the word {word!r:.60} of {where}")
     return text
 
 
@@ -101,8 +101,8 @@ def _check_lists(text, labels):
             and (text.tokens == number).any()
         ):
             raise ValueError(
-                f"X: {text.where_is(number)} holds {symbol!r}, an unknown word with "
-                "white space in it: a list inside of X is one sentence, and its "
+                f"X: {text.where_is(number)} holds {symbol!r:.60}, an unknown word "
+                "with white space in it: a list inside of X is one sentence, and its "
                 "entries are words. Score lists of sentences as one flat list: "
                 "score_samples([sentence for group in X for sentence in group])"
             )

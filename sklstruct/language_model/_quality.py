@@ -93,7 +93,9 @@ def named_estimator(
     ['estimator__factored__taxonomy__n_clusters']
     """
     if not isinstance(name, str) or name not in QUALITIES:
-        raise ValueError(f"name must be one of {', '.join(QUALITIES)}, got {name!r}")
+        raise ValueError(
+            f"name must be one of {', '.join(QUALITIES)}, got {name!r:.60}"
+        )
     check_count("n_words", n_words, 1)
     check_count("max_depth", max_depth, 0 if name == "fast" else 1)
     # Imported here: scoring of texts and other models do not need these packages.

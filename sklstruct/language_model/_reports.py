@@ -124,9 +124,9 @@ def compare(
     if include_unknown and (first.unknown != second.unknown).any():
         i = int(np.argmax(first.unknown != second.unknown))
         raise ValueError(
-            f"X: the word {_words(text, first)[i]!r} is unknown to one model and known "
-            "to the other, so that their perplexities cannot be compared. Fit both "
-            "with one vocabulary, or set include_unknown=False"
+            f"X: the word {_words(text, first)[i]!r:.60} is unknown to one model and "
+            "known to the other, so that their perplexities cannot be compared. Fit "
+            "both with one vocabulary, or set include_unknown=False"
         )
     wanted = include_end, include_unknown
     counted = first.counted(*wanted) & second.counted(*wanted)
@@ -176,7 +176,7 @@ def _common_text(a, b, X):
     for name, model in (("a", a), ("b", b)):
         if not hasattr(getattr(model, "base_", model), "number_text"):
             raise TypeError(
-                f"{name} must be a fitted LanguageModel or CacheLM, got {model!r}"
+                f"{name} must be a fitted LanguageModel or CacheLM, got {model!r:.60}"
             )
     first, second = (getattr(model, "base_", model) for model in (a, b))
     if not isinstance(X, TextFile | NumberedText):
@@ -237,7 +237,7 @@ def by_sentence(
 def surprisal(model: Any, X: Iterable, unit: str) -> Any:
     """See :meth:`LanguageModel.surprisal`."""
     if unit not in _UNITS:
-        raise ValueError(f"unit must be one of {', '.join(_UNITS)}, got {unit!r}")
+        raise ValueError(f"unit must be one of {', '.join(_UNITS)}, got {unit!r:.60}")
     base = getattr(model, "base_", model)
     text = base.number_text(X)
     at = _score(model, text)

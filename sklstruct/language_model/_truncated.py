@@ -74,11 +74,11 @@ def check_truncation(temperature: Any, top_k: Any, top_p: Any) -> None:
     number = isinstance(temperature, Real) and not isinstance(temperature, bool)
     if not number or not 0.0 < temperature < np.inf:
         raise ValueError(
-            f"temperature must be a finite number above 0, got {temperature!r}; near 0 "
-            "the most probable symbol is drawn"
+            f"temperature must be a finite number above 0, got {temperature!r:.60}; "
+            "near 0 the most probable symbol is drawn"
         )
     if top_k is not None:
         check_count("top_k", top_k, 1)
     number = isinstance(top_p, Real) and not isinstance(top_p, bool)
     if not number or not 0.0 < top_p <= 1.0:
-        raise ValueError(f"top_p must be above 0 and at most 1, got {top_p!r}")
+        raise ValueError(f"top_p must be above 0 and at most 1, got {top_p!r:.60}")

@@ -73,7 +73,7 @@ class UnknownWords(NamedTuple):
             reason = hint or _cause(found, encoder) or otherwise
             message = (
                 f"{self.n_unknown} of {self.n_words} words are unknown to the model, "
-                f"such as {next(iter(found))!r}; {reason}"
+                f"such as {next(iter(found))!r:.60}; {reason}"
             )
         elif not hint:
             message = _other_kind(found, encoder)
@@ -217,8 +217,8 @@ def _other_kind(unknown: dict, encoder: SentenceEncoder) -> str:
         for word in words:
             if len(word) > 1 and all(c in code for c in word):
                 return (
-                    f"{word!r} is one unknown word to this model, whose words are "
-                    f"single characters; {_as_characters(labels, f'list({word!r})')}"
+                    f"{word!r:.60} is one unknown word to this model of single "
+                    f"characters; {_as_characters(labels, f'list({word!r:.60})')}"
                 )
     elif labels.analyzer == "char":
         return ""
@@ -228,5 +228,5 @@ def _other_kind(unknown: dict, encoder: SentenceEncoder) -> str:
             "unknown words; pass the string itself"
         )
     elif words and seems_unsplit(words, [1] * len(words)):
-        return f"{words[0]!r} is one unknown word to this model; {UNSPLIT}"
+        return f"{words[0]!r:.60} is one unknown word to this model; {UNSPLIT}"
     return ""

@@ -151,7 +151,7 @@ def _labels(groups, d):
         )
     for column, label in enumerate(groups):
         if is_missing(label):
-            raise ValueError(f"groups has no label for column {column}: {label!r}")
+            raise ValueError(f"groups has no label for column {column}: {label!r:.60}")
     try:
         names, group = np.unique(as_labels(groups), return_inverse=True)
     except ValueError as exc:
@@ -413,7 +413,7 @@ def ngram_parents(vectorizer: Any, drop: Literal["first", "last"] = "last") -> N
     array([-1,  0, -1, -1,  3, -1,  5], dtype=int32)
     """
     if drop not in ("first", "last"):
-        raise ValueError(f'drop must be "first" or "last", got {drop!r}')
+        raise ValueError(f'drop must be "first" or "last", got {drop!r:.60}')
     check_is_fitted(vectorizer)
     tree = getattr(vectorizer, "tree_", None)
     if tree is not None:

@@ -557,5 +557,5 @@ def strengths(Cs: Any, lam_max: float) -> NDArray:
         return np.geomspace(1, _RANGE, int(Cs)) / (lam_max if lam_max > 0 else 1.0)
     grid = np.sort(as_floats("Cs", Cs))
     if grid.size == 0 or not ((grid > 0) & np.isfinite(grid)).all():
-        raise ValueError(f"Cs must be positive and finite, got {grid.tolist()}")
+        raise ValueError(f"Cs must be positive and finite, got {grid.tolist()!r:.60}")
     return grid

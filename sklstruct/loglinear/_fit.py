@@ -319,7 +319,7 @@ def _by_depth(name, given, depth, positive):
         if (parameter < 0).any() or (positive and (parameter == 0).any()):
             raise ValueError(
                 f"{name} must be {'positive' if positive else 'non-negative'} at "
-                f"every depth, got {parameter.tolist()}"
+                f"every depth, got {parameter.tolist()!r:.60}"
             )
         values = parameter[: depth + 1].copy()  # not the user's array
     if values.max() > LARGEST:

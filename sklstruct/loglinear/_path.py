@@ -430,6 +430,6 @@ def _check_lams(lams: Iterable[float]) -> np.ndarray:
     if not ((lams >= 0.0) & (lams <= LARGEST)).all():
         raise ValueError(
             f"lams must be finite, at least 0 and at most {LARGEST:g}, got "
-            f"{lams.tolist()}"
+            f"{lams.tolist()!r:.60}"
         )
     return np.sort(lams)[::-1]

@@ -301,7 +301,7 @@ class MixtureLM(NamedMembers, ModelClassifier):
             if isinstance(model, type) or not hasattr(model, "fit"):
                 raise TypeError(
                     f"models: {name!r} must be a classifier (an object with fit), got "
-                    f"{model!r}"
+                    f"{model!r:.60}"
                 )
             hint = ""
             if hasattr(model, "__sklstruct_over_ids__"):

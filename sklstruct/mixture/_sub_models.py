@@ -281,8 +281,8 @@ class FrozenSubModel(SubModel):
             other = known[~np.isin(known, classes)][0]
             raise ValueError(
                 f"models: the fitted {type(self.estimator).__name__} knows the class "
-                f"{other!r}, which is neither among the targets nor in classes; give "
-                "all classes by the parameter classes"
+                f"{other!r:.60}, which is neither among the targets nor in classes; "
+                "give all classes by the parameter classes"
             )
 
     def read(self, reading: TransformCache) -> Any:

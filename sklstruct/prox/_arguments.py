@@ -125,7 +125,7 @@ def check_per_entry(
 def check_positive(positive: bool) -> bool:
     """The parameter `positive` as a bool, or a ValueError."""
     if not isinstance(positive, bool | np.bool_):
-        raise ValueError(f"positive must be True or False, got {positive!r}")
+        raise ValueError(f"positive must be True or False, got {positive!r:.60}")
     return bool(positive)
 
 
@@ -140,7 +140,7 @@ def check_number(x: Any, name: str) -> float:
 def check_power(p: Any, allowed: tuple[float, ...] | None = None) -> float:
     """The power of a norm: 1 to infinity, or one of a few."""
     if isinstance(p, bool) or not isinstance(p, int | float | np.number):
-        raise ValueError(f"p must be a number, got {p!r}")
+        raise ValueError(f"p must be a number, got {p!r:.60}")
     p = float(p)
     if allowed is not None and p not in allowed:
         raise ValueError(

@@ -49,7 +49,7 @@ def _check_labels(name, labels):
         if distinct != len(labels):
             seen = set()
             twice = next(v for v in labels.tolist() if v in seen or seen.add(v))
-            raise ValueError(f"{name} holds {twice!r} twice")
+            raise ValueError(f"{name} holds {twice!r:.60} twice")
     return labels
 
 
@@ -142,7 +142,7 @@ class Labels:
     ):
         if analyzer not in ANALYZERS:
             raise ValueError(
-                f"analyzer must be one of {', '.join(ANALYZERS)}, got {analyzer!r}"
+                f"analyzer must be one of {', '.join(ANALYZERS)}, got {analyzer!r:.60}"
             )
         self.analyzer = analyzer
         # Labels are arrays, or a table if they are strings alone.
@@ -169,25 +169,25 @@ class Labels:
         self.start, self.end, self.unknown = start, end, unknown
         if start is not None and self.class_id(start) >= 0:
             raise ValueError(
-                f"start={start!r} is one of classes: a sentence start is never "
+                f"start={start!r:.60} is one of classes: a sentence start is never "
                 "predicted. Give start a symbol that is not a class"
             )
         self.end_id = -1 if end is None else self.class_id(end)
         if end is not None and self.end_id < 0:
             raise ValueError(
-                f"end={end!r} is not one of classes: a sentence end is predicted like "
-                "any class"
+                f"end={end!r:.60} is not one of classes: a sentence end is predicted "
+                "like any class"
             )
         self.unknown_id = -1 if unknown is None else self.class_id(unknown)
         if self.n_symbols is None:
             return
         if start is not None and self.symbol_id(start) < 0:
             raise ValueError(
-                f"start={start!r} is not one of symbols: contexts begin with it"
+                f"start={start!r:.60} is not one of symbols: contexts begin with it"
             )
         if unknown is not None and max(self.unknown_id, self.symbol_id(unknown)) < 0:
             raise ValueError(
-                f"unknown={unknown!r} is neither one of classes nor one of symbols"
+                f"unknown={unknown!r:.60} is neither one of classes nor one of symbols"
             )
 
     @classmethod
@@ -456,7 +456,7 @@ def read_vocabulary(vocabulary: Any, analyzer: str = "word") -> list:
             f"vocabulary must be an array of hashable symbols: {exc}"
         ) from exc
     if gone := [word for word in words if is_missing(word)]:
-        raise ValueError(f"vocabulary holds {gone[0]!r}, which is not a word")
+        raise ValueError(f"vocabulary holds {gone[0]!r:.60}, which is not a word")
     if not words:
         where = f" of {vocabulary!r}" if isinstance(vocabulary, TextFile) else ""
         raise ValueError(f"vocabulary{where} is empty: give at least one word")

@@ -133,7 +133,7 @@ def _warn_of_sentences(text: NumberedText, name: str) -> None:
             what = "lists of strings"
             remedy = "Are they sentences? Then pass one flat list of strings"
         warn(
-            f"{name} holds {what} such as {spaced[0]!r}: a list is one sentence and "
-            f"each of its strings one symbol, white space included. {remedy}",
+            f"{name} holds {what} such as {spaced[0]!r:.60}: a list is one sentence "
+            f"and each of its strings one symbol, white space included. {remedy}",
             UserWarning,
         )

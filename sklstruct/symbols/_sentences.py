@@ -59,7 +59,7 @@ def check_symbols(text: NumberedText, counts: np.ndarray) -> None:
     for number in np.flatnonzero(missing & (counts > 0)).tolist():
         raise ValueError(
             f"X: {text.where_is(number)} holds the missing value "
-            f"{text.symbols[number]!r}; drop it or replace it by a symbol"
+            f"{text.symbols[number]!r:.60}; drop it or replace it by a symbol"
         )
 
 
@@ -90,7 +90,7 @@ class VocabularyRules(NamedTuple):
         given = [(name, mark) for name, mark in marks.items() if mark is not None]
         for (a, mark), (b, other) in combinations(given, 2):
             if mark == other:
-                raise ValueError(f"{a} and {b} are the same symbol, {other!r}")
+                raise ValueError(f"{a} and {b} are the same symbol, {other!r:.60}")
         for name, none in (("min_count", 1), ("max_vocabulary", None)):
             value = getattr(self, name)
             if value == none:
@@ -128,8 +128,8 @@ class VocabularyRules(NamedTuple):
             others = weight.keys() ^ given
             if others:
                 raise ValueError(
-                    "vocabulary: X was counted with another vocabulary; "
-                    f"{len(others)} words differ, such as {min(others, key=repr)!r}. "
+                    f"vocabulary: X was counted with another vocabulary; {len(others)} "
+                    f"words differ, such as {min(others, key=repr)!r:.60}. "
                     "Count X with this model"
                 )
         least = least_weight(self.min_count)
@@ -137,7 +137,7 @@ class VocabularyRules(NamedTuple):
         if self.min_count > 1 and rare:  # 1 keeps every word
             raise ValueError(
                 f"min_count={self.min_count}, but X was counted with {len(rare)} words "
-                f"that occur less often, such as {rare[0]!r}; count X with this model"
+                f"that occur less often, such as {rare[0]!r:.60}; count X by this model"
             )
         if self.max_vocabulary is not None and len(weight) > self.max_vocabulary:
             raise ValueError(
@@ -337,7 +337,7 @@ class SentenceEncoder:
         if lost is not None:
             where, word = lost
             raise ValueError(
-                f"{name}: the word {word!r} of {where} is not in vocabulary, and "
+                f"{name}: the word {word!r:.60} of {where} is not in vocabulary, and "
                 "unknown=None: add it, or name an unknown symbol"
             )
         return tokens
@@ -356,9 +356,9 @@ class SentenceEncoder:
         mark = text.symbols[number]
         kind = "start" if mark == self.labels.start else "end"
         raise ValueError(
-            f"{name}: the {kind} mark {mark!r} occurs in {text.where_is(number)}; the "
-            "model puts marks around sentences. Remove it, or choose another mark with "
-            f"{kind}="
+            f"{name}: the {kind} mark {mark!r:.60} occurs in {text.where_is(number)}; "
+            "the model puts marks around sentences. Remove it, or choose another mark "
+            f"with {kind}="
         )
 
     def is_target(self, tokens: np.ndarray) -> np.ndarray:

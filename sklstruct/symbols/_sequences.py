@@ -235,8 +235,8 @@ def known_labels(
                     shown = ", ".join(repr(c) for c in list(code)[:5])
                     more = ", ..." if len(code) > 5 else ""
                     raise ValueError(
-                        f"{name}[{i}][{j}] holds {one!r}, which is not in the labels "
-                        f"that are possible there ({shown}{more})"
+                        f"{name}[{i}][{j}] holds {one!r:.60}, which is not in the "
+                        f"labels that are possible there ({shown}{more})"
                     )
                 codes.append(found)
             row.append(codes)

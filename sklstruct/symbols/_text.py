@@ -372,7 +372,7 @@ def number_symbols(sentences: list, analyzer: str = "word") -> NumberedText:
                     hash(s)
                 except TypeError:
                     raise TypeError(
-                        f"X: sentence {i} holds a symbol that is not hashable, {s!r}"
+                        f"X: sentence {i} has a symbol that is not hashable, {s!r:.60}"
                     ) from exc
         raise
     return NumberedText(tokens, list(code), _sentence_name)

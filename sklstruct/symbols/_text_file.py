@@ -160,7 +160,7 @@ class TextFile:
         if not known and memory is not None:
             raise ValueError(
                 "memory must be a positive and finite number of bytes, got "
-                f"{memory!r}; None is half of what the machine has"
+                f"{memory!r:.60}; None is half of what the machine has"
             )
         self.memory = memory
         self.folder = None if folder is None else check_path(folder, "folder", "a path")

@@ -42,7 +42,7 @@ def read_nested(nested: Sequence | Mapping | NDArray) -> Parts:
     if not is_nest(nested):
         raise ValueError(
             "nested must be a list of labels and lists, or a mapping from names to "
-            f"such, got {nested!r}"
+            f"such, got {nested!r:.60}"
         )
     if len(nested) == 0:
         raise ValueError("nested holds no labels: empty node")
@@ -62,14 +62,14 @@ def read_nested(nested: Sequence | Mapping | NDArray) -> Parts:
         if not is_nest(item):
             if isinstance(here, Mapping):
                 raise ValueError(
-                    f"nested[{name!r}] must be a list of labels or a mapping, got "
-                    f"{item!r}"
+                    f"nested[{name!r:.60}] must be a list of labels or a mapping, got "
+                    f"{item!r:.60}"
                 )
             label = as_scalar(item)
             if label in seen:
                 raise ValueError(
-                    f"duplicate label {label!r}: every class has exactly one place in "
-                    "the taxonomy"
+                    f"duplicate label {label!r:.60}: every class has exactly one place "
+                    "in the taxonomy"
                 )
             seen.add(label)
             labels.append(label)
@@ -115,7 +115,7 @@ def read_parents(parents: Mapping[Hashable, Hashable]) -> Parts:
     inner = set(parent)
     label_node = [v for v in range(len(parent)) if v not in inner]
     if not label_node:
-        raise ValueError(f"cycle: no node of parents is a leaf, e.g. {name[0]!r}")
+        raise ValueError(f"cycle: no node of parents is a leaf, e.g. {name[0]!r:.60}")
     roots = [v for v, p in enumerate(parent) if p < 0]
     reject_cycle(parent, roots, name)
     if len(roots) > 1 or roots[0] in label_node:
@@ -133,8 +133,8 @@ def parents_of(parents: Mapping[Hashable, Hashable]) -> dict[Any, Any]:
     for child, above in parents.items():
         if is_absent(child):
             raise ValueError(
-                f"parents has the node {child!r}, which stands for a missing parent: "
-                "name the node, or take it out"
+                f"parents has the node {child!r:.60}, which stands for a missing "
+                "parent: name the node, or take it out"
             )
         found[as_scalar(child)] = None if is_absent(above) else as_scalar(above)
     return found
@@ -157,15 +157,15 @@ def read_paths(paths: Mapping[Hashable, Sequence]) -> Parts:
             path = ()
         if not isinstance(path, Iterable) or isinstance(path, Mapping):
             raise ValueError(
-                f"the path of label {label!r} must be a sequence of groups, got "
-                f"{path!r}"
+                f"the path of label {label!r:.60} must be a sequence of groups, got "
+                f"{path!r:.60}"
             )
         node, ended = 0, False
         for step in [path] if isinstance(path, str) else path:
             if ended and not is_absent(step):
                 raise ValueError(
-                    f"the path of label {label!r} has the group {step!r} below a "
-                    "missing one; only the end of a path may be missing"
+                    f"the path of label {label!r:.60} has the group {step!r:.60} below "
+                    "a missing one; only the end of a path may be missing"
                 )
             ended = is_absent(step)
             if ended:

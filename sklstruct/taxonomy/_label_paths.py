@@ -60,14 +60,16 @@ def _table(paths: Any, name: str) -> NDArray:
     elif hasattr(paths, "__array__"):
         paths = np.asarray(paths)
     if isinstance(paths, str | bytes) or not isinstance(paths, Iterable):
-        raise ValueError(f"{name} must be an array or a list of paths, got {paths!r}")
+        raise ValueError(
+            f"{name} must be an array or a list of paths, got {paths!r:.60}"
+        )
     if not isinstance(paths, np.ndarray):
         rows = list(paths)
         nested = [isinstance(row, list | tuple | np.ndarray) for row in rows]
         if any(nested):
             if not all(nested):
                 odd = rows[nested.index(False)]
-                raise ValueError(f"{name} mixes paths and labels, such as {odd!r}")
+                raise ValueError(f"{name} mixes paths and labels, such as {odd!r:.60}")
             if any(isinstance(v, list | tuple | np.ndarray) for r in rows for v in r):
                 raise ValueError(_SEVERAL.format(name))
             width = max(len(row) for row in rows)

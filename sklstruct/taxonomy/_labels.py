@@ -30,7 +30,7 @@ def as_scalar(label: Any) -> Any:
         hash(label)
     except TypeError:
         raise ValueError(
-            f"labels and names of nodes must be hashable, got {label!r}"
+            f"labels and names of nodes must be hashable, got {label!r:.60}"
         ) from None
     return label
 
@@ -43,13 +43,13 @@ def as_labels(labels: Any) -> NDArray:
         items = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
         gone = [item for item in items if is_missing(item)]
         if gone:
-            raise ValueError(f"labels must not be missing, got {gone[0]!r}")
+            raise ValueError(f"labels must not be missing, got {gone[0]!r:.60}")
         text = [isinstance(item, str) for item in items]
         if any(text) and not all(text):
             odd = items[text.index(not text[0])]
             raise ValueError(
-                f"labels must be all strings or all numbers, got {items[0]!r} and "
-                f"{odd!r}"
+                f"labels must be all strings or all numbers, got {items[0]!r:.60} and "
+                f"{odd!r:.60}"
             )
         array = np.asarray(items)
         if array.dtype.kind not in "biufUSmM" or array.ndim != 1:
@@ -83,6 +83,6 @@ def among(labels: NDArray, classes: NDArray) -> NDArray:
 def listed(labels: Iterable) -> str:
     """The first labels, for a message."""
     labels = list(labels)
-    text = ", ".join(repr(as_scalar(label)) for label in labels[:5])
+    text = ", ".join(f"{as_scalar(label)!r:.60}" for label in labels[:5])
     more = len(labels) - 5
     return text + (f" and {more} more" if more > 0 else "")

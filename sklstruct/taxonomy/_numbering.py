@@ -159,7 +159,7 @@ def check_node(tree: Any, node: Any) -> int:
     # An index of an array may be negative, the number of a node may not.
     if not isinstance(node, Integral) or not 0 <= int(node) < tree.n_nodes:
         raise ValueError(
-            f"node must be an integer from 0 to {tree.n_nodes - 1}, got {node!r}"
+            f"node must be an integer from 0 to {tree.n_nodes - 1}, got {node!r:.60}"
         )
     return int(node)
 

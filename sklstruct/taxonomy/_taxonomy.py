@@ -359,7 +359,7 @@ class Taxonomy:
             remedy = "use the number of a node"
             if near and not found:
                 remedy = f"did you mean {' or '.join(map(repr, near))}?"
-            raise ValueError(f"{having} the name {name!r}; {remedy}")
+            raise ValueError(f"{having} the name {name!r:.60}; {remedy}")
         return found[0]
 
     def node_sums(self, values: ArrayLike) -> NDArray:

@@ -571,7 +571,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         if label is not None:
             code = int(encode(object_array([label]), object_array(self.classes_))[0])
             if code < 0:
-                raise ValueError(f"label={label!r} is not in classes_")
+                raise ValueError(f"label={label!r:.60} is not in classes_")
         row = sp.csr_matrix(self.features_.transform([text]))
         n, found = row.nnz, []
         # The row itself, and then without its first entry, its second entry, ...

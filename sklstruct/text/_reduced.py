@@ -82,7 +82,7 @@ class ReducedMixin:
         check_is_fitted(self)
         if not isinstance(weight_threshold, Real) or not 0 <= weight_threshold < 1:
             raise ValueError(
-                f"weight_threshold must be in [0, 1), got {weight_threshold!r}"
+                f"weight_threshold must be in [0, 1), got {weight_threshold!r:.60}"
             )
         if X is None and y is not None:
             raise ValueError("y needs X, the texts of these labels")

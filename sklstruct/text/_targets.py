@@ -57,9 +57,9 @@ def learn_names(lists: list[Any], sparse: bool) -> tuple[Any, NDArray]:
 
 def binarized(lists: list[Any], classes: NDArray) -> Any:
     """The indicator matrix of lists of names; ValueError for unknown names."""
-    unknown = {label for labels in lists for label in labels} - set(classes.tolist())
-    if unknown:
-        raise ValueError(f"y has the label {min(unknown)!r}, which is not in classes_")
+    new = {label for labels in lists for label in labels} - set(classes.tolist())
+    if new:
+        raise ValueError(f"y has the label {min(new)!r:.60}, which is not in classes_")
     return MultiLabelBinarizer(classes=classes, sparse_output=True).fit_transform(lists)
 
 
@@ -89,7 +89,7 @@ def indicator_of(y: Any, classes: NDArray, several: bool, n_texts: int) -> Any:
         code = encode(labels, classes)
         if (code < 0).any():
             label = labels[code < 0].tolist()[0]
-            raise ValueError(f"y has the label {label!r}, which is not in classes_")
+            raise ValueError(f"y has the label {label!r:.60}, which is not in classes_")
         at, shape = (np.arange(code.size), code), (code.size, classes.size)
         Y = sp.csr_matrix((np.ones(code.size), at), shape=shape)
     check_samples(n_texts, Y.shape[0])

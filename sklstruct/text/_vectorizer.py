@@ -48,7 +48,7 @@ def _as_terms(vocabulary: Any) -> list[str]:
     elif not isinstance(vocabulary, Iterable):
         raise ValueError(
             "vocabulary must be a mapping or an iterable of strings, got "
-            f"{vocabulary!r}"
+            f"{vocabulary!r:.60}"
         )
     else:
         terms = list(plain_list(vocabulary))
@@ -325,7 +325,7 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         if len(bounds) != 2 or not whole or not 1 <= bounds[0] <= bounds[1]:
             raise ValueError(
                 "ngram_range must be (shortest, longest), integers with 1 <= shortest "
-                f"<= longest, got {bounds!r}"
+                f"<= longest, got {bounds!r:.60}"
             )
         words = None
         if self.analyzer == "word":

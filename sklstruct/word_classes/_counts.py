@@ -40,10 +40,10 @@ def check_offsets(offsets: Any) -> tuple[int, ...]:
         for k in offsets
     ):
         raise ValueError(
-            f"offsets must be integers other than 0, at least one, got {given!r}"
+            f"offsets must be integers other than 0, at least one, got {given!r:.60}"
         )
     if len(set(offsets)) < len(offsets):
-        raise ValueError(f"offsets has a place twice: {given!r}")
+        raise ValueError(f"offsets has a place twice: {given!r:.60}")
     return tuple(int(k) for k in offsets)
 
 

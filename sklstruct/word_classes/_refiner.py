@@ -221,7 +221,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
             if not isinstance(step, list | tuple) or len(step) != 2:
                 raise ValueError(
                     f"path[{i}] must be a pair (clustering or 'word', position), got "
-                    f"{step!r}"
+                    f"{step!r:.60}"
                 )
             what, position = step
             check_count(f"path[{i}]: the position", position, 1)
@@ -241,11 +241,11 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
             else:
                 raise ValueError(
                     f"path[{i}] must begin with 'word', a number of classes or a "
-                    f"clustering with fit and classes_of, got {what!r}"
+                    f"clustering with fit and classes_of, got {what!r:.60}"
                 )
             if (key, position) in seen:
                 raise ValueError(
-                    f"path[{i}] = {step!r} is already on the path: remove it"
+                    f"path[{i}] = {step!r:.60} is already on the path: remove it"
                 )
             seen.add((key, position))
             steps.append((key, what, int(position)))
@@ -392,8 +392,8 @@ def _parse(text):
         found = _STEP.fullmatch(word)
         if found is None:
             raise ValueError(
-                f"path holds {word!r}; it must be {' or '.join(map(repr, PATHS))}, or "
-                "steps such as 'c50(1) w(1) c50(2)': a class or a word and its "
+                f"path holds {word!r:.60}; it must be {' or '.join(map(repr, PATHS))}, "
+                "or steps such as 'c50(1) w(1) c50(2)': a class or a word and its "
                 "position"
             )
         what = "word" if found[2] else int(found[1])

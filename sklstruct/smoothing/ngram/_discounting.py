@@ -223,5 +223,5 @@ def _check_min_count(min_count):
     if not (least >= 1.0).all() or (np.diff(least) < 0).any():
         raise ValueError(
             "min_count must be at least 1 and must not fall with the depth, got "
-            f"{min_count!r}"
+            f"{min_count!r:.60}"
         )

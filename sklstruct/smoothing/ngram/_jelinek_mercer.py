@@ -189,7 +189,7 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
         given = by_depth("weight", self.weight)
         if not ((given > 0) & (given < 1)).all():
             raise ValueError(
-                f"weight={self.weight!r}: weights must lie strictly between 0 and 1"
+                f"weight={self.weight!r:.60}: weights must lie strictly between 0 and 1"
             )
 
     def _uses_held_out(self):

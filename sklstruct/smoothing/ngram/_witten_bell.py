@@ -141,7 +141,7 @@ class WittenBellLM(_engine.NGramSmoother):
         given = by_depth("strength", self.strength)
         if not ((given > 0) & np.isfinite(given)).all():
             raise ValueError(
-                f"strength={self.strength!r}: strengths must be positive and finite"
+                f"strength={self.strength!r:.60}: strengths must be positive and finite"
             )
 
     def _shares(self, pairs, count, first_level):

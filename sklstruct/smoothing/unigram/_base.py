@@ -277,7 +277,7 @@ def check_counts(counts: ArrayLike, labels: Any = None) -> np.ndarray:
     try:
         counts = np.ascontiguousarray(counts, dtype=np.float64)
     except (TypeError, ValueError) as exc:
-        raise ValueError(f"counts must be numbers: {exc}") from exc
+        raise ValueError(f"counts must be numbers: {exc!s:.100}") from exc
     if counts.ndim != 1:
         raise ValueError(
             f"counts must be 1-dimensional, one number per class, got {counts.ndim} "
@@ -337,7 +337,7 @@ def sort_classes(
     if (target < 0).any():
         label = label_array(labels).tolist()[int(np.argmax(target < 0))]
         raise ValueError(
-            f"counts has the label {label!r}, which is not among the {found.size} "
+            f"counts has the label {label!r:.60}, which is not among the {found.size} "
             "classes; add it, or count it as an unknown word"
         )
     in_order = np.array_equal(code, np.arange(code.size))

@@ -21,7 +21,7 @@ def named_builder(
     """
     if name not in TAXONOMY_BUILDERS:
         raise ValueError(
-            f"{parameter}={name!r} is not the name of a builder; there are "
+            f"{parameter}={name!r:.60} is not the name of a builder; there are "
             f"{[*others, *sorted(TAXONOMY_BUILDERS)]}"
         )
     return TAXONOMY_BUILDERS[name]()
