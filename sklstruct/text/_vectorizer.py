@@ -333,7 +333,7 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
             english = isinstance(given, str)
             stop = ENGLISH_STOP_WORDS if english else plain_list(given)
             if not all(isinstance(word, str) for word in stop):
-                raise ValueError(f"stop_words must hold strings, got {given!r}")
+                raise ValueError(f"stop_words must hold strings, got {given!r:.60}")
             words = Words.of(sorted(set(filter(TOKEN.fullmatch, stop))))
         elif self.stop_words is not None:
             raise ValueError(
