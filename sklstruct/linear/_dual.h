@@ -113,29 +113,28 @@ SKLSTRUCT_WIDE static void sklstruct_scores(
     sklstruct_scores_of(n, x, index, W, M, z);
 }
 
-/* Runs the code for every lane i + j of 0 .. M, sixteen lanes j for each i. */
-#define SKLSTRUCT_LANES(...)                                                        \
-    do {                                                                            \
-        if (M == 1) {                                                               \
-            i = j = 0;                                                              \
-            __VA_ARGS__                                                             \
-        } else                                                                      \
-            for (i = 0; i < M; i += 16)                                             \
-                for (j = 0; j < 16; j++) {                                          \
-                    __VA_ARGS__                                                     \
-                }                                                                   \
-    } while (0)
-
-/* W[index[k]] += x[k] step, a whole row after the other. */
+/* W[index[k]] += x[k] step, a whole row after the other. The compiler does not know that
+ * W and step are apart: vectors. */
 SKLSTRUCT_INLINE void sklstruct_spread(
-    ptrdiff_t n, const float *restrict x, const int32_t *index,
-    const float *restrict step, ptrdiff_t M, float *restrict W)
+    ptrdiff_t n, const float *x, const int32_t *index, const float *step, ptrdiff_t M,
+    float *W)
 {
-    ptrdiff_t i, j, k;
+    ptrdiff_t j, k;
     for (k = 0; k < n; k++) {
-        const float value = x[k];
         float *w = W + (index ? index[k] : k) * M;
-        SKLSTRUCT_LANES({ w[i + j] += value * step[i + j]; });
+#ifdef SKLSTRUCT_VECTORS
+        if (M > 1) {
+            for (j = 0; j < M; j += 16) {
+                sklstruct_v8 *to = (sklstruct_v8 *)(w + j);
+                const sklstruct_v8 *move = (const sklstruct_v8 *)(step + j);
+                to[0] += x[k] * move[0];
+                to[1] += x[k] * move[1];
+            }
+            continue;
+        }
+#endif
+        for (j = 0; j < M; j++)
+            w[j] += x[k] * step[j];
     }
 }
 
@@ -163,6 +162,19 @@ SKLSTRUCT_INLINE float sklstruct_total(const float *sum)
             half[j] += half[j + width];
     return half[0];
 }
+
+/* Runs the code for every lane i + j of 0 .. M, sixteen lanes j for each i. */
+#define SKLSTRUCT_LANES(...)                                                        \
+    do {                                                                            \
+        if (M == 1) {                                                               \
+            i = j = 0;                                                              \
+            __VA_ARGS__                                                             \
+        } else                                                                      \
+            for (i = 0; i < M; i += 16)                                             \
+                for (j = 0; j < 16; j++) {                                          \
+                    __VA_ARGS__                                                     \
+                }                                                                   \
+    } while (0)
 
 /* a += step; returns the sum of |step|. */
 SKLSTRUCT_INLINE float sklstruct_move(ptrdiff_t M, const float *step, float *a)

@@ -172,15 +172,23 @@ SKLSTRUCT_WIDE static void sklstruct_add_up(
     for (i = 0; i < ready; i++)
         z[lane[i]] += factor[i] * weight[i];
     for (i = 0; i < M; i += 16) {
-        float sum[16];
-        memcpy(sum, z + i, sizeof(sum));
+#ifdef SKLSTRUCT_VECTORS
+        sklstruct_v8 *out = (sklstruct_v8 *)(z + i), low = out[0], high = out[1];
         for (r = 0; r < hits->n_full; r++) {
             float value = hits->value[hits->full[r]];
-            const float *w = (const float *)hits->cell[hits->full[r]] + i;
-            for (j = 0; j < 16; j++)
-                sum[j] += value * w[j];
+            const sklstruct_v8 *w =
+                (const sklstruct_v8 *)(hits->cell[hits->full[r]] + i);
+            low += value * w[0];
+            high += value * w[1];
         }
-        memcpy(z + i, sum, sizeof(sum));
+        out[0] = low;
+        out[1] = high;
+#else
+        for (r = 0; r < hits->n_full; r++)
+            for (j = 0; j < 16; j++)
+                z[i + j] += hits->value[hits->full[r]] *
+                            ((const float *)hits->cell[hits->full[r]])[i + j];
+#endif
     }
 }
 
