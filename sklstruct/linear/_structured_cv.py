@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import signature
 from numbers import Integral
 from typing import Any
 
@@ -247,23 +246,23 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
         scorer = None
         if self.scoring is not None:
             scorer = check_scoring(model, scoring=self.scoring)
-        kwargs = {}
-        if scorer is not None and weight is not None:
-            if "sample_weight" not in signature(scorer).parameters:
-                raise ValueError(
-                    "scoring: the function must take sample_weight, which was given; "
-                    "use sklearn.metrics.make_scorer"
-                )
-            kwargs["sample_weight"] = weight[test]
+        kwargs = {} if weight is None else {"sample_weight": weight[test]}
         problem = model._problem(part, stop)
         scores, worst = [], 0.0
         for found in model._solve(*model._solver(problem), 1 / Cs, silent):
             model._keep(found, np.nan)
             worst = max(worst, found.gap / problem.total)
-            if scorer is not None:
-                scores.append(scorer(model, X, y, **kwargs))
-            else:
+            if scorer is None:
                 scores.append(self._mean_log_proba(model, X, y, samples.weight[test]))
+                continue
+            try:
+                scores.append(scorer(model, X, y, **kwargs))
+            except TypeError as exc:
+                if "sample_weight" not in str(exc):
+                    raise
+                raise ValueError(
+                    "scoring: the function must take sample_weight, which was given"
+                ) from exc
         return scores, worst
 
     @staticmethod

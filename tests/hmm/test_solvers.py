@@ -260,8 +260,9 @@ def test_a_lattice_that_no_memory_holds_says_so(monkeypatch):
 
     monkeypatch.setattr(_lattice, "check_memory", small)
     X, y = [["a", "b"]] * 3, [["x", "y"]] * 3
-    with pytest.raises(MemoryError, match="lattice of 4096 states: lower max_states"):
-        HighOrderHMM(2).fit(X, y).predict(X)
+    model = HighOrderHMM(2).fit(X, y)
+    with pytest.raises(MemoryError, match="lattice of 16384 states: lower max_states"):
+        model.predict([["a"] * 5000])
 
 
 KINDS = ["additive", "kneser-ney", "witten-bell", "katz", "zeros"]
