@@ -265,7 +265,7 @@ def test_labels_that_are_refused(model):
     for kind, each in (("int", [3, 1, 2] * 4), ("bool", [True, False, True] * 4)):
         objects = np.array(each, dtype=object)
         for y in (objects, pd.Series(objects)):
-            words = f"^y of dtype object must hold strings, and holds {kind}: use y.as"
+            words = f"y of dtype object must hold strings, and holds {kind}: use y.as"
             with pytest.raises(ValueError, match=words):
                 model.fit(X, y)
     for y in ([], names[:5], np.array(numbers[:5])):

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils import resample
 
 from .._checks import INT32_MAX
 from ..linear._samples import Samples, is_sparse
@@ -167,8 +166,11 @@ def another_view(
     changes the tree too little for a mean of trees to gain much. Node models use all
     of X.
     """
-    drawn = resample(np.arange(code.size), stratify=code, random_state=rng)
-    times = np.bincount(drawn, minlength=code.size)
+    order = np.argsort(code, kind="stable")
+    counts = np.bincount(code)
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    drawn = (rng.random_sample(code.size) * np.repeat(counts, counts)).astype(np.int64)
+    times = np.bincount(order[first + drawn], minlength=code.size)
     rows = np.flatnonzero(times)
     columns = np.sort(rng.permutation(X.shape[1])[: (X.shape[1] + 1) // 2])
     return X[rows][:, columns], code[rows], weight[rows] * times[rows]

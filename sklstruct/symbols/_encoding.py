@@ -127,8 +127,8 @@ def check_strings(labels: np.ndarray) -> None:
         learn_symbols(labels, name="y")
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise ValueError(
-            f"y of dtype object must hold strings, and holds {names}: use "
-            "y.astype(int), or y.astype(str)"
+            f"Unknown label type: y of dtype object must hold strings, and holds "
+            f"{names}: use y.astype(int), or y.astype(str)"
         )
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
@@ -48,23 +47,17 @@ def encode_classes(y: ArrayLike) -> tuple[NDArray, NDArray]:
     return classes, codes
 
 
-def stratified_folds(codes: NDArray, n_folds: int, rng: RandomState) -> NDArray:
-    """Fold of each sample, drawn so that each class is spread evenly over the folds."""
-    shuffled = rng.permutation(codes.size)
-    order = shuffled[np.argsort(codes[shuffled], kind="stable")]
-    fold = np.empty(codes.size, dtype=np.int64)
-    fold[order] = np.arange(codes.size) % n_folds
-    return fold
-
-
 def to_dense(X: Any) -> NDArray:
     X = X.toarray() if sp.issparse(X) else X
     return np.asarray(X, dtype=np.float64)
 
 
-def sum_by_class(X: Any, codes: NDArray, n_classes: int, weight: NDArray) -> NDArray:
+def sum_by_class(
+    X: Any, codes: NDArray, n_classes: int, weight: NDArray | None = None
+) -> NDArray:
     """Weighted sums of the rows of each class, dense."""
     n = codes.size
+    weight = np.ones(n) if weight is None else weight
     indicator = sp.csr_array((weight, codes, np.arange(n + 1)), shape=(n, n_classes))
     return to_dense(indicator.T @ X)
 

@@ -616,9 +616,9 @@ def test_labels_that_make_a_sequence_impossible():
         ({}, [["a", float("nan")], ["a"]], None, "NaN|one kind"),
         ({}, [["a"], ["b"]], None, r"y\[0\] has 1 labels"),
         ({}, [["a", "b"], ["b"]], [1], "sample_weight"),
-        ({}, [["a", "b"], ["b"]], [1, -1], "at least 0"),
+        ({}, [["a", "b"], ["b"]], [1, -1], "Negative values in .*sample_weight"),
         ({}, [["a", "b"], ["b"]], [1, np.nan], "sample_weight"),
-        ({}, [["a", "b"], ["b"]], [0, 0], "0 for every sequence"),
+        ({}, [["a", "b"], ["b"]], [0, 0], "sample_weight: .*at least one non-zero"),
         ({}, [["a", "b"], ["b"]], [[1, 1]], "sample_weight"),
     ],
 )

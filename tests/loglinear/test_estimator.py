@@ -532,7 +532,7 @@ def test_paths_longer_than_max_depth():
         ([[0.0, np.nan]], ["a"], "NaN"),
         ([[0, 1], [1, 0]], ["a"], "inconsistent"),
         ([[0, 1]], [0.5], "[Uu]nknown label type"),
-        ([[0, 1]], [np.nan], "NaN"),
+        ([[0, 1]], [np.nan], r"y\[0\] is missing \(nan\)"),
         ([[0, 1]], None, "y"),
         (np.empty((0, 2)), [], "0 sample"),
     ],

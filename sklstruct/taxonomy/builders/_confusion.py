@@ -16,7 +16,6 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ..._checks import check_learned
 from ..._compat import HasMethods, Interval
-from .._samples import stratified_folds
 from ._base import TaxonomyBuilder
 from ._top_down import sides, split_top_down
 
@@ -127,9 +126,12 @@ class ConfusionSplit(TaxonomyBuilder):
     def _held_out_confusion(self, X, codes, weight, rng):
         """Row-normalised (true, predicted) weights; classes without any row are 0."""
         k = int(codes.max()) + 1
-        # The only sample of a class is held out too, in the fold whose surrogate does
-        # not know the class.
-        fold = stratified_folds(codes, _FOLDS, rng)
+        # Each class is spread evenly over the folds. The only sample of a class is held
+        # out too, in the fold whose surrogate does not know the class.
+        shuffled = rng.permutation(codes.size)
+        order = shuffled[np.argsort(codes[shuffled], kind="stable")]
+        fold = np.empty(codes.size, dtype=np.int64)
+        fold[order] = np.arange(codes.size) % _FOLDS
         confusion = np.zeros((k, k))
         surrogate = RidgeClassifier() if self.estimator is None else self.estimator
         weighted = (weight != 1).any() and has_fit_parameter(surrogate, "sample_weight")
