@@ -212,10 +212,7 @@ class FeatureProblem:
             if columns.size < self.n_features:
                 return np.ascontiguousarray((R @ self.dense[:, columns]).T)
             return np.ascontiguousarray((R @ self.dense).T[columns])
-        if self.n_lanes == 1 and (
-            columns.size == self.n_features
-            or 2 * np.diff(self.columns[0])[columns].sum() >= self.n_entries
-        ):
+        if self.n_lanes == 1 and self._are_most(columns):
             # A pass over the rows is faster, and of all columns does not need X by
             # columns.
             return (self.X.T @ R[0]).take(columns)[:, None]
@@ -223,6 +220,13 @@ class FeatureProblem:
         G = np.empty((columns.size, self.n_lanes))
         kernels.gradient(*self.columns, columns, R, G, self.stop)
         return G
+
+    def _are_most(self, columns):
+        """Whether some columns have at least half of the entries of sparse X."""
+        if columns.size == self.n_features:
+            return True
+        ptr = self.columns[0]
+        return 2 * (ptr[columns + 1] - ptr[columns]).sum() >= self.n_entries
 
     def dual(self, P: NDArray, share: NDArray) -> float:
         r"""The dual objective without that of the penalty.
