@@ -254,11 +254,12 @@ def test_max_states_of_a_long_sentence_are_for_each_1000_positions():
         LatticeSolver(automaton, most - 1).decode(c)
 
 
-def test_a_lattice_that_no_memory_holds_says_so(monkeypatch):
-    def small(n_bytes, what, remedy):
-        raise MemoryError(f"{what}: {remedy}")
+def without_memory(n_bytes, what, remedy):
+    raise MemoryError(f"{what}: {remedy}")
 
-    monkeypatch.setattr(_lattice, "check_memory", small)
+
+def test_a_lattice_that_no_memory_holds_says_so(monkeypatch):
+    monkeypatch.setattr(_lattice, "check_memory", without_memory)
     X, y = [["a", "b"]] * 3, [["x", "y"]] * 3
     model = HighOrderHMM(2).fit(X, y)
     with pytest.raises(MemoryError, match="lattice of 16384 states: lower max_states"):
@@ -386,10 +387,7 @@ def test_a_position_without_candidates_has_no_path(at):
 
 
 def test_a_bound_that_no_memory_holds_says_so(monkeypatch):
-    def small(n_bytes, what, remedy):
-        raise MemoryError(f"{what}: {remedy}")
-
-    monkeypatch.setattr(_refinement, "check_memory", small)
+    monkeypatch.setattr(_refinement, "check_memory", without_memory)
     X, y = [["a", "b"]] * 3, [["x", "y"]] * 3
     tagger = HighOrderHMM(2).fit(X, y)
     with only("refine"), pytest.raises(MemoryError, match="lower max_states"):
