@@ -266,9 +266,6 @@ def test_a_lattice_that_no_memory_holds_says_so(monkeypatch):
         model.predict([["a"] * 5000])
 
 
-KINDS = ["additive", "kneser-ney", "witten-bell", "katz", "zeros"]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cut_lattice_has_a_certified_gap(kind):
     gaps = []
