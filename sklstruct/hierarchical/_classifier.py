@@ -85,14 +85,22 @@ def _learns_batches(model: HierarchicalClassifier) -> bool:
     return True
 
 
+def _is_foreign(node: Any) -> bool:
+    """Whether a node model is a classifier of another package."""
+    return not isinstance(node, LinearClassifier | StrengthSearch | None)
+
+
 def _has_scores(model: HierarchicalClassifier) -> bool:
     """True if the nodes have scores; AttributeError if not."""
-    if model._third_party_nodes() and not hasattr(model.estimator, "decision_function"):
+    node = model.estimator
+    if hasattr(model, "nodes_"):  # the models of fit answer, whatever was set since
+        node = next(iter(getattr(model.nodes_, "estimators", [])), None)
+    if _is_foreign(node) and not hasattr(node, "decision_function"):
         # such probabilities may be 0, and meta-estimators refuse or misread scores of
         # -inf; without decision_function they use predict_proba
         raise AttributeError(
             f"decision_function needs an estimator with decision_function, which "
-            f"{type(model.estimator).__name__} does not have: use predict_log_proba"
+            f"{type(node).__name__} does not have: use predict_log_proba"
         )
     return True
 
@@ -626,11 +634,6 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         bound = isinstance(self.estimator, StrengthSearch) or bounds != (None, None)
         return auto and not bound
 
-    def _third_party_nodes(self):
-        """Whether `estimator` is a classifier of another package."""
-        ours = LinearClassifier | StrengthSearch | None
-        return not isinstance(self.estimator, ours)
-
     def _check_params(self, fit_params):
         node = self.estimator
         if isinstance(node, StrengthSearch):
@@ -649,7 +652,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                     "class_weight of the estimator would weigh the outcomes of each "
                     "node; set class_weight of HierarchicalClassifier"
                 )
-        if not self._third_party_nodes() and fit_params:
+        if not _is_foreign(self.estimator) and fit_params:
             raise TypeError(
                 f"fit got unexpected arguments {sorted(fit_params)}; they need an "
                 "estimator whose fit takes them"
@@ -665,7 +668,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         """
         X, y, weight, factor, index, inner = read_training(
             self, X, y, sample_weight, batch=known is not None, reset=reset,
-            allow_nan=self._third_party_nodes(),
+            allow_nan=_is_foreign(self.estimator),
         )  # fmt: skip
         check_squares(X)
         _check_weight(weight, X)
@@ -746,7 +749,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             accept_sparse="csr",
             dtype=list(dtype) if isinstance(dtype, tuple) else dtype,
             order="C",
-            ensure_all_finite="allow-nan" if self._third_party_nodes() else True,
+            ensure_all_finite=(
+                "allow-nan" if isinstance(self.nodes_, EstimatorNodes) else True
+            ),
             reset=False,
         )
 
@@ -828,7 +833,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         routing : MetadataRouter
         """
         router = MetadataRouter(owner=self).add_self_request(self)
-        if self._third_party_nodes():
+        if _is_foreign(self.estimator):
             router.add(
                 estimator=self.estimator,
                 method_mapping=MethodMapping().add(caller="fit", callee="fit"),
@@ -837,7 +842,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        if self._third_party_nodes():  # which say what they make of NaN and sparse X
+        if _is_foreign(self.estimator):  # which say what they make of NaN and sparse X
             inner, mine = get_tags(self.estimator).input_tags, tags.input_tags
             mine.sparse, mine.allow_nan = inner.sparse, inner.allow_nan
         return tags

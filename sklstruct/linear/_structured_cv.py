@@ -211,10 +211,9 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
         try:
             split = list(check_cv(self.cv, classifier=True).split(X, y))
         except ValueError as exc:
-            raise ValueError(
-                f"cv: {exc} For a splitter of groups pass the folds, "
-                "cv=list(splitter.split(X, y, groups))"
-            ) from exc
+            remedy = ": pass the folds, cv=list(splitter.split(X, y, groups))"
+            about_groups = "groups" in str(exc)
+            raise ValueError(f"cv: {exc}{remedy if about_groups else ''}") from exc
         for parts in split:
             try:
                 train, test = (number[part][number[part] >= 0] for part in parts)

@@ -218,6 +218,18 @@ def test_decision_function_is_the_log_probability(train, classes):
     assert found.shape == scores.shape
 
 
+def test_the_models_of_fit_decide_whether_there_are_scores(train):
+    forest = RandomForestClassifier(2, random_state=0)
+    plain, other = (
+        HierarchicalClassifier(NESTED, estimator=estimator).fit(*train)
+        for estimator in (None, forest)
+    )
+    assert not hasattr(other.set_params(estimator=None), "decision_function")
+    scores = plain.decision_function(train[0])
+    plain.set_params(estimator=forest)
+    assert_array_equal(plain.decision_function(train[0]), scores)
+
+
 @pytest.mark.parametrize("n_taxonomies", [1, 3])
 @pytest.mark.parametrize("max_depth", [None, 2])
 def test_the_search_finds_the_joint_argmax(n_taxonomies, max_depth):

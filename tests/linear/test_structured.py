@@ -850,6 +850,8 @@ def test_a_splitter_of_groups_is_given_as_folds(iris):
     groups = np.arange(y.size) // 5
     with pytest.raises(ValueError, match=r"^cv: .*cv=list\(splitter"):
         searched(cv=GroupKFold(3)).fit(X, y)
+    with pytest.raises(ValueError, match=r"^cv: Cannot have number(?!.*list)"):
+        searched(cv=KFold(y.size + 1)).fit(X, y)
     searched(Cs=[1.0], cv=list(GroupKFold(3).split(X, y, groups))).fit(X, y)
 
 
