@@ -97,7 +97,7 @@ class LamPath:
         self.lams = np.array([fit["lam"] for fit in fits])
         # as one copy: hstack of columns makes three
         ptr = np.cumsum([0, *(fit["row"].size for fit in fits)])
-        ptr = ptr.astype(sp.get_index_dtype(maxval=ptr[-1]))
+        ptr = ptr.astype(np.int32 if ptr[-1] < 2**31 else np.int64)
         row, coef = (
             np.concatenate([f[name] for f in fits]) for name in ("row", "coef")
         )
