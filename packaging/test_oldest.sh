@@ -15,16 +15,8 @@ what="$(realpath "$what")"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work/venv"
-# "numpy>=2.0" becomes "numpy==2.0.*": the last bug fix of the oldest version.
-python3 - "$root/pyproject.toml" > "$work/oldest.txt" <<'PY'
-import re, sys, tomllib
-with open(sys.argv[1], "rb") as file:
-    project = tomllib.load(file)["project"]
-for line in project["dependencies"] + project["optional-dependencies"]["plot"]:
-    name, version = re.fullmatch(r"([\w-]+)>=([\d.]+)", line).groups()
-    print(f"{name}=={version}.*")
-PY
+python3 "$root/packaging/oldest.py" > "$work/oldest.txt"
 cat "$work/oldest.txt"
-"$work/venv/bin/python" -m pip install --quiet -r "$work/oldest.txt" "pandas==2.2.*" pytest hypothesis "$what"
+"$work/venv/bin/python" -m pip install --quiet -r "$work/oldest.txt" "$what"
 cd "$root"
 "$work/venv/bin/pytest" -q -p no:cacheprovider "$@"
