@@ -8,6 +8,8 @@ import numpy as np
 
 from ..backoff._discounts import modified_discounts
 from ..context_tree import expand_pairs
+from ..smoothing._shares import discount_levels
+from ..smoothing._smoothing_fast import interpolate
 from . import _start_fast as _fast
 from ._problem import Problem
 
@@ -34,27 +36,24 @@ def kneser_ney_weights(problem: Problem, l1_ratio: float = 0.0) -> np.ndarray:
     tree = pairs.tree
     adjusted = pairs.adjusted_counts(problem.count[source])
     V = pairs.n_classes
-    proba, score = np.empty(pairs.n_pairs), np.empty(pairs.n_pairs)
-
     beta = problem.beta_by_depth
     with np.errstate(divide="ignore", invalid="ignore"):
         least = np.nan_to_num(l1_ratio * problem.strength_by_depth / beta, nan=0.0)
-
-    root = adjusted[:V]
-    discounts = np.maximum(modified_discounts(root), min(least[0], 0.5 * root.max()))
-    capped = np.minimum(root, 3.0).astype(np.int64)
-    off = np.where(root < 1.0, root - (1.0 - discounts[0]) * root**2,
-                   discounts[np.maximum(capped, 1) - 1])  # fmt: skip
-    off = np.clip(off, 0.0, root)
-    proba[:V] = (root - off + off.sum() / V) / root.sum()
+    least[0] = min(least[0], 0.5 * adjusted[:V].max())
+    discounts = np.empty((tree.n_levels, 3))
+    for k in range(tree.n_levels):
+        total = pairs.total if k else None  # every shard has the whole root
+        discounts[k] = modified_discounts(adjusted[pairs.level(k)], total)
+    np.maximum(discounts, least[: len(discounts), None], out=discounts)
+    own, held = discount_levels(pairs, adjusted, discounts, 0)
+    proba = own.copy()
+    proba[:V] += held[0] / V
+    interpolate(pairs.ptr, pairs.parent, held, proba)
+    above = proba[pairs.parent]
+    above *= np.repeat(held, np.diff(pairs.ptr))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score = own / above + 1.0
     score[:V] = proba[:V] / proba[:V].min()
-    for k in range(1, tree.n_levels):
-        here = tree.level(k)
-        discounts = modified_discounts(adjusted[pairs.level(k)], pairs.total)
-        _fast.interpolate_ratios(
-            here.start, here.stop, pairs.ptr, pairs.parent, adjusted,
-            np.maximum(discounts, least[k]), proba, score,
-        )  # fmt: skip
     np.log(score, out=score)
     node_weight = problem.node_weight
     if tree is not problem.tree:

@@ -1,38 +1,9 @@
-"""Kneser-Ney smoothing as weights of the log-linear model: one sweep from the root.
+"""One weight for the contexts of a path that always goes on in one way.
 
 O(pairs), without additional memory.
 """
 
 from libc.stdint cimport int32_t
-
-
-def interpolate_ratios(Py_ssize_t first, Py_ssize_t last,
-                       const int32_t[::1] ptr, const int32_t[::1] pair_parent,
-                       const double[::1] adjusted, const double[::1] discounts,
-                       double[::1] proba, double[::1] ratio):
-    """P and P / (held P(parent)) of the pairs of the nodes first:last of one level.
-
-    discounts are those of the adjusted counts 1, 2, ..., the last for all above; of
-    a count below its discount nothing is left.
-    """
-    cdef Py_ssize_t n, p, i, top = discounts.shape[0]
-    cdef double a, k, total, held, above
-    with nogil:
-        for n in range(first, last):
-            total = 0.0
-            held = 0.0
-            for p in range(ptr[n], ptr[n + 1]):
-                a = adjusted[p]
-                total += a
-                i = <Py_ssize_t> a if a < top else top
-                # Of a count below 1 this keeps (1 - D_1) a^2.
-                k = a - discounts[i - 1] if i > 0 else (1.0 - discounts[0]) * a * a
-                proba[p] = k if k > 0.0 else 0.0
-                held += a - proba[p]
-            for p in range(ptr[n], ptr[n + 1]):
-                above = held / total * proba[pair_parent[p]]
-                ratio[p] = 1.0 + proba[p] / total / above
-                proba[p] = proba[p] / total + above
 
 
 def share_along_paths(const int32_t[::1] parent, const int32_t[::1] child_ptr,

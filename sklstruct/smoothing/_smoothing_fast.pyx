@@ -24,7 +24,7 @@ def discount(const int32_t[::1] ptr, Py_ssize_t first, Py_ssize_t last,
              double[::1] discounted, double[::1] backoff_mass):
     """discounted = (a - D(a)) / A(n) and backoff_mass = sum of D(a) / A(n).
 
-    Of the nodes first:last. `discounted` may be `count` itself.
+    Of the nodes first:last. `discounted` may be `count` itself. D(a) is at most a.
     """
     cdef Py_ssize_t n, p
     cdef double total, rest, k, a
@@ -35,6 +35,7 @@ def discount(const int32_t[::1] ptr, Py_ssize_t first, Py_ssize_t last,
             for p in range(ptr[n], ptr[n + 1]):
                 a = count[p]
                 k = kept(a, &discounts[0], discounts.shape[0])
+                k = k if k > 0.0 else 0.0
                 discounted[p] = k
                 total += a
                 rest += a - k
