@@ -110,8 +110,6 @@ class ConfusionSplit(TaxonomyBuilder):
         self.n_random_splits_ = self.n_splits_ = 0
 
         def split(members, _):
-            if members.size == 2:
-                return sides(members, np.array([True, False]))
             self.n_splits_ += 1
             score = fiedler(affinity[np.ix_(members, members)])
             if score is None or (score > 0).all() or not (score > 0).any():

@@ -139,8 +139,6 @@ def two_directions(
     difference of their similarities with both.
     """
     n = points.shape[0]
-    if n == 2:
-        return np.array([True, False])
     transposed = points.T  # CSC of the same arrays
     total = transposed @ np.ones(n, dtype=points.dtype)
     best, best_value = np.arange(n) < (n + 1) // 2, 0.0
@@ -173,8 +171,6 @@ def two_means(
     """Boolean side per point, the best of `n_init` runs of Lloyd's algorithm."""
     points = points - points.mean(axis=0)
     n = len(points)
-    if n == 2:
-        return np.array([True, False])
     best, best_value = np.arange(n) < (n + 1) // 2, 0.0
     for run in range(n_init):
         if run == 0:

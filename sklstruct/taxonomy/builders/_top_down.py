@@ -42,8 +42,6 @@ class TopDownBuilder(ProximityBuilder, metaclass=ABCMeta):
         stats = self._statistics(X, codes, weight, keep_rows=exact)
 
         def split(members, scatter):
-            if members.size == 2:
-                return sides(members, np.array([True, False]))
             near = stats.proximity(
                 members, delta=self.delta, gram=self.gram, scatter=scatter
             )
@@ -107,7 +105,11 @@ def split_top_down(
         if members.size <= few or level == max_depth:
             leaf[members] = node
             continue
-        left, right, state_left, state_right = split(members, state)
+        # Two classes have one split.
+        parts = members[:1], members[1:], None, None
+        if members.size > 2:
+            parts = split(members, state)
+        left, right, state_left, state_right = parts
         children = [
             (len(parent), left, level + 1, state_left),
             (len(parent) + 1, right, level + 1, state_right),
