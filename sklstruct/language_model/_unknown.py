@@ -65,7 +65,14 @@ class UnknownWords(NamedTuple):
         hint: str = "",
         otherwise: str = _OTHERWISE,
     ) -> bool:
-        """Warn as `warn_of_unknown` does; whether there was a reason."""
+        """Warn if more than a third of the words are unknown, or one word shows that
+        the text is split in another way than that of the model; whether there was a
+        reason.
+
+        name: of the text in the message.
+        hint: a cause that is known. Empty: the cause is looked for.
+        otherwise: end of the message if no cause is found.
+        """
         if not self.n_unknown:
             return False
         found, message = dict(self.found), ""
@@ -80,24 +87,6 @@ class UnknownWords(NamedTuple):
         if message:
             warn(f"{name}: {message}", UserWarning)
         return bool(message)
-
-
-def warn_of_unknown(
-    text: NumberedText,
-    encoder: SentenceEncoder,
-    name: str = "X",
-    *,
-    hint: str = "",
-    otherwise: str = _OTHERWISE,
-) -> None:
-    """Warn if more than a third of the words of a text are unknown, or one word shows
-    that the text is split in another way than that of the model.
-
-    name: of the text in the message.
-    hint: a cause that is known. Empty: the cause is looked for.
-    otherwise: end of the message if no cause is found.
-    """
-    UnknownWords.of(text, encoder).warn(encoder, name, hint, otherwise)
 
 
 def warn_of_unsplit(text: Any) -> None:
