@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,7 +158,10 @@ def _cause(unknown: dict, encoder: SentenceEncoder) -> str:
             "tokenizer of the training text",
         ),
         (
-            lambda w: any(map(str.isalnum, w)) and _all_in(_TOKENS.findall(w), known),
+            lambda w: (
+                any(map(str.isalnum, w))
+                and known.issuperset(filter(str.isalnum, _TOKENS.findall(w)))
+            ),
             "they are known words with punctuation: split the text with the tokenizer "
             "of the training text",
         ),
@@ -177,10 +180,6 @@ def _is_piece(word: str) -> bool:
 def _share(words: dict, test: Callable[[str], bool]) -> float:
     total = sum(words.values())
     return sum(n for w, n in words.items() if test(w)) / total
-
-
-def _all_in(parts: Iterable[str], known: set) -> bool:
-    return all(part in known for part in parts if part.isalnum())
 
 
 def _as_characters(labels: Labels, characters: str) -> str:

@@ -86,6 +86,7 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 
     # ------------------------------------------------------------- training
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the distribution to the targets.
 
@@ -111,18 +112,14 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         ValueError
             If a target is not in `classes`, or a weight is negative.
         """
-        return self._fit(X, y, sample_weight)
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def _fit(self, X, y, sample_weight):
         validate_data(self, X, skip_check_array=True)
         require_targets(self, y)
-        y = target_column(y, _num_samples(X))
-        keep, sample_weight = read_sample_weight(sample_weight, y)
+        labels = target_column(y, _num_samples(X))
+        keep, weight = read_sample_weight(sample_weight, labels)
         if keep is not None:
-            y = y[keep]
-        target, classes = read_targets(y, self.classes)
-        counts = np.bincount(target, sample_weight, minlength=classes.size)
+            labels = labels[keep]
+        target, classes = read_targets(labels, self.classes)
+        counts = np.bincount(target, weight, minlength=classes.size)
         in_order = self.classes is None or np.array_equal(classes, self.classes)
         return self._fit_counts(check_counts(counts), classes, in_order)
 
