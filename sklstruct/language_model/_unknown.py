@@ -160,7 +160,7 @@ def _cause(unknown: dict, encoder: SentenceEncoder) -> str:
         (
             lambda w: (
                 any(map(str.isalnum, w))
-                and known.issuperset(filter(str.isalnum, _TOKENS.findall(w)))
+                and known.issuperset(p for p in _TOKENS.findall(w) if p.isalnum())
             ),
             "they are known words with punctuation: split the text with the tokenizer "
             "of the training text",
