@@ -165,8 +165,9 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         labels, given = None, cast(Any, counts)
         if isinstance(counts, Mapping):
             labels, given = list(counts), list(counts.values())
-        elif classes is None and is_series(counts):
-            labels, given = given.index, given.to_numpy()
+        elif classes is None and getattr(counts, "ndim", 0) == 1:
+            # A series of pandas has the classes as index.
+            labels = getattr(counts, "index", None)
         number = check_counts(given, labels)
         if classes is None:
             classes = self.classes
@@ -293,15 +294,6 @@ def check_counts(counts: ArrayLike, labels: Any = None) -> np.ndarray:
     if not total < np.inf:
         raise ValueError("counts must be finite, and so must their sum")
     return counts
-
-
-def is_series(counts: Any) -> bool:
-    """True if counts have an index like a pandas Series."""
-    return (
-        hasattr(counts, "to_numpy")
-        and hasattr(counts, "index")
-        and getattr(counts, "ndim", 1) == 1
-    )
 
 
 def sort_classes(
