@@ -301,9 +301,10 @@ class Pairs:
 
         `node_sums` of T are t(n), the weight of all samples that end at each node.
         """
-        terminal, count = np.empty(self.n_pairs), self._beside("count", count)
+        count, below = self._beside("count", count), slice(self.n_classes, None)
         own = self._own_numbers(count)
-        _fast.terminal_counts(self.parent, own, terminal, self.n_classes)
+        terminal = own.copy()
+        np.subtract.at(terminal, self.parent[below], own[below])
         self._add_up(terminal)
         # Sums of fractional weights cancel only up to rounding.
         terminal[terminal < 1e-12 * count] = 0.0
@@ -319,7 +320,9 @@ class Pairs:
         counts.
         """
         adjusted = self._own_numbers(self.terminal_counts(count), True)
-        _fast.add_distinct(self.parent, self._own_numbers(count), adjusted)
+        below = slice(self.n_classes, None)
+        one = np.minimum(self._own_numbers(count)[below], 1.0)
+        np.add.at(adjusted, self.parent[below], one)
         self._add_up(adjusted)
         return adjusted
 

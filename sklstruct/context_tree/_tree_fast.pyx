@@ -453,29 +453,6 @@ def level_pairs(int32_t first_node, const int32_t[::1] by_target,
     return p + 1
 
 
-def terminal_counts(const int32_t[::1] pair_parent, const double[::1] count,
-                    double[::1] terminal, Py_ssize_t n_root):
-    """T(p) = c(p) - sum of c over the child pairs."""
-    cdef Py_ssize_t p, n = count.shape[0]
-    with nogil:
-        for p in range(n):
-            terminal[p] = count[p]
-        for p in range(n_root, n):
-            terminal[pair_parent[p]] -= count[p]
-
-
-def add_distinct(const int32_t[::1] pair_parent, const double[::1] count,
-                 double[::1] adjusted):
-    """adjusted[parent(p)] += min(1, count of p) for every pair p."""
-    cdef Py_ssize_t p
-    cdef int32_t q
-    with nogil:
-        for p in range(count.shape[0]):
-            q = pair_parent[p]
-            if q >= 0:
-                adjusted[q] += count[p] if count[p] < 1.0 else 1.0
-
-
 def are_whole(const double[::1] count):
     """Whether all counts are whole numbers, sums of which are exact."""
     cdef Py_ssize_t p
@@ -489,7 +466,7 @@ def are_whole(const double[::1] count):
 
 
 def adjust_whole(const int32_t[::1] pair_parent, double[::1] count):
-    """Counts become adjusted counts, as `terminal_counts` and `add_distinct` give them.
+    """Counts become adjusted counts, as `Pairs.adjusted_counts` gives them.
 
     A pair contributes 1 to its parent instead of its count. It does so before its own
     count changes: the pairs below it come later.
