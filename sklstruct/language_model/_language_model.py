@@ -521,7 +521,8 @@ class LanguageModel(
             estimator = clone(self.estimator)
         check_probabilities("estimator", estimator)
         validate_parts(estimator)
-        check_depths(estimator, self.max_depth)
+        if not isinstance(self.estimator, str):
+            check_depths(estimator, self.max_depth)
         if self.max_depth == 0:
             read_no_context(estimator)
         if self.checkpoint is not None:
