@@ -150,20 +150,16 @@ def sample(arguments: argparse.Namespace) -> None:
         print(*symbols)
 
 
-def _check_table(lm: LanguageModel, path: str) -> None:
-    if not hasattr(lm, "backoff_model_"):
-        raise ValueError(
-            f"{path} is not a table of n-grams; give -o a name that ends in .pkl"
-        )
-
-
 def mix_models(arguments: argparse.Namespace) -> None:
     """``sklstruct mix`` of models that are not tables, or with weights to be learnt."""
     models = []
     for path in arguments.models:
         models.append(load(arguments, path))
-        if not is_pickle(arguments.output):
-            _check_table(models[-1], path)
+        has_table = hasattr(models[-1], "backoff_model_")
+        if not has_table and not is_pickle(arguments.output):
+            raise ValueError(
+                f"{path} is not a table of n-grams; give -o a name that ends in .pkl"
+            )
     text = None if arguments.tune is None else text_of([arguments.tune])
     with progress(arguments, "mixing"):
         lm = interpolate(models, text, weights=arguments.weights or "em")

@@ -13,7 +13,7 @@ of samples have more than counts:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -534,9 +534,8 @@ def _labels_of_all(parts):
     return Labels(classes, symbols, **first.settings)
 
 
-def _union(name: str, parts: Iterable[np.ndarray], last: list) -> np.ndarray:
+def _union(name: str, parts: list[np.ndarray], last: list) -> np.ndarray:
     """The labels of all, sorted; the marks that are among them last."""
-    parts = list(parts)
     if all(np.array_equal(part, parts[0]) for part in parts):
         return parts[0]
     if last:

@@ -29,6 +29,14 @@ VALIDATION_CONSTRAINT = {
 }
 
 
+def refuse_held_out(estimator: Any) -> None:
+    """ValueError about `X_val` of an estimator that does not use held-out samples."""
+    raise ValueError(
+        f"X_val: a {type(estimator).__name__} chooses nothing on held-out samples; "
+        f"{getattr(estimator, 'held_out_hint', 'leave it out')}"
+    )
+
+
 def _is_online(model: HeldOutClassifier) -> bool:
     if model._uses_held_out() or model.keeps_positions:
         raise AttributeError(
@@ -49,7 +57,7 @@ class HeldOutClassifier(BackoffClassifier):
     validation_fraction: float
 
     # The remedy where X_val is given to an estimator that does not use it.
-    held_out_hint = "leave it out"
+    held_out_hint: str
 
     @abstractmethod
     def _uses_held_out(self) -> bool:
@@ -99,10 +107,7 @@ class HeldOutClassifier(BackoffClassifier):
             if X_val is None or y_val is None:
                 raise ValueError("X_val and y_val must be given together")
             if not self._uses_held_out():
-                raise ValueError(
-                    f"X_val: this {type(self).__name__} chooses nothing on held-out "
-                    f"samples; {self.held_out_hint}"
-                )
+                refuse_held_out(self)
             held_out = HeldOutData(X_val, y_val, sample_weight_val)
         elif sample_weight_val is not None:
             raise ValueError("sample_weight_val was given without X_val and y_val")

@@ -275,11 +275,9 @@ class BackoffModel(Distribution):
         if isinstance(source, np.ndarray):
             windows = source.astype(np.int32, copy=False)
             source = Path(self.max_depth, self.n_symbols, windows=windows)
-        return (
-            Backoff(self, source)
-            if isinstance(source, Path)
-            else super().compiled(source)
-        )
+        if isinstance(source, Path):
+            return Backoff(self, source)
+        return super().compiled(source)
 
     def as_tokens(self, at: ArrayLike) -> tuple[Model, NDArray, NDArray]:
         """As `Distribution.as_tokens`."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._checks import check_sparse
-from ..context_tree import ContextTree, expand_tree, find_paths
+from ..context_tree import ContextTree, expand_tree, find_paths, joined_ranges
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -115,10 +115,9 @@ class PathReader:
             where, source = node, of_suffix[first[column]]
         else:
             size = span[column]
-            j = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
             mine = np.cumsum(self._tree.span, dtype=np.int64) - self._tree.span
-            where = self._index[np.repeat(mine[node], size) + j]
-            source = of_suffix[np.repeat(first[column], size) + j]
+            where = self._index[joined_ranges(mine[node], size)]
+            source = of_suffix[joined_ranges(first[column], size)]
         if self.kept is not None:
             where = self.kept[where]
             source, where = source[where >= 0], where[where >= 0]

@@ -82,11 +82,8 @@ class Histories(NamedTuple):
             # The oldest columns are not read when max_depth < width.
             flat = np.ascontiguousarray(windows[:, width - depth :]).ravel()
             stride = width = depth
-        flat = np.ascontiguousarray(flat, dtype=np.int32)
         offset = np.arange(n, dtype=np.int64) * stride + width
-        length = np.empty(n, dtype=np.int32)
-        _fast.history_lengths(flat, offset, depth, length)
-        return cls(flat, offset, length)
+        return cls.from_tokens(flat, offset, depth)
 
     def select(self, keep: Any) -> Histories:
         """The samples for which the boolean array `keep` holds."""

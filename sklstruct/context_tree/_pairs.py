@@ -167,14 +167,16 @@ class Pairs:
             counts.append(count_here[:n_pairs].copy())
             per_node.append(of_node)
             del target_here, count_here
-        root_count = np.zeros(n_classes)
-        _fast.root_pairs(target, weight, pair, root_count, below)
+        inside = pair >= 0
+        below[pair[inside]] = target[inside]
+        # The samples take as much memory as the pairs.
+        del node, by_target, pair, order, inside
         parents.append(below)
         targets.append(np.arange(n_classes, dtype=np.int32))
+        root_count: Any = np.bincount(target, weight, n_classes)
         counts.append(root_count)
         per_node.append(np.array([n_classes], dtype=np.int32))
-        # The samples take as much memory as the pairs.
-        del node, target, weight, by_target, pair, order, sample_weight, terminal
+        del target, weight, sample_weight, terminal
 
         # The lists are from the deepest level up; parents[j] points into the level
         # above, whose first pair is the sum of the sizes of the levels before.
@@ -299,11 +301,13 @@ class Pairs:
 
         `node_sums` of T are t(n), the weight of all samples that end at each node.
         """
-        terminal, count = np.empty(self.n_pairs), self._beside("count", count)
+        count, below = self._beside("count", count), slice(self.n_classes, None)
         own = self._own_numbers(count)
-        _fast.terminal_counts(self.parent, own, terminal, self.n_classes)
+        terminal = own.copy()
+        np.subtract.at(terminal, self.parent[below], own[below])
         self._add_up(terminal)
-        _fast.clip_terminal(count, terminal)
+        # Sums of fractional weights cancel only up to rounding.
+        terminal[terminal < 1e-12 * count] = 0.0
         return terminal
 
     def adjusted_counts(self, count: np.ndarray) -> np.ndarray:
@@ -316,7 +320,9 @@ class Pairs:
         counts.
         """
         adjusted = self._own_numbers(self.terminal_counts(count), True)
-        _fast.add_distinct(self.parent, self._own_numbers(count), adjusted)
+        below = slice(self.n_classes, None)
+        one = np.minimum(self._own_numbers(count)[below], 1.0)
+        np.add.at(adjusted, self.parent[below], one)
         self._add_up(adjusted)
         return adjusted
 

@@ -46,7 +46,6 @@ def tree_of_paths(X: Any) -> tuple[ContextTree, np.ndarray, np.ndarray]:
     # Canonical order level by level: by the parent's new number, then column.
     column_to_node = np.full(n_columns, -1, dtype=np.int32)
     columns = np.empty(used.size, dtype=np.int32)
-    level_ptr = [0]
     by_level = used[np.argsort(level[used], kind="stable")]
     bounds = np.concatenate([[0], np.cumsum(np.bincount(level[used]))])
     for k in range(bounds.size - 1):
@@ -55,7 +54,6 @@ def tree_of_paths(X: Any) -> tuple[ContextTree, np.ndarray, np.ndarray]:
             here = here[np.argsort(column_to_node[parent[here]], kind="stable")]
         columns[bounds[k] : bounds[k + 1]] = here
         column_to_node[here] = np.arange(bounds[k], bounds[k + 1], dtype=np.int32)
-        level_ptr.append(bounds[k + 1])
     new_parent = np.full(used.size, -1, dtype=np.int32)
     new_parent[1:] = column_to_node[parent[columns[1:]]]
     symbol = columns.copy()
@@ -71,7 +69,7 @@ def tree_of_paths(X: Any) -> tuple[ContextTree, np.ndarray, np.ndarray]:
     tree = tree_of_arrays(
         new_parent,
         symbol,
-        np.asarray(level_ptr, np.int64),
+        bounds,
         n_columns,
         span=span.astype(np.int32) if np.any(span != 1) else None,
     )

@@ -453,51 +453,6 @@ def level_pairs(int32_t first_node, const int32_t[::1] by_target,
     return p + 1
 
 
-def root_pairs(const int32_t[::1] target, const double[::1] weight,
-               const int32_t[::1] pair, double[::1] count,
-               int32_t[::1] parent_of_below):
-    """Pairs of the root are dense (pair = target), seen or not."""
-    cdef Py_ssize_t i, n = target.shape[0]
-    with nogil:
-        for i in range(n):
-            count[target[i]] += weight[i]
-            if pair[i] >= 0:
-                parent_of_below[pair[i]] = target[i]
-
-
-def terminal_counts(const int32_t[::1] pair_parent, const double[::1] count,
-                    double[::1] terminal, Py_ssize_t n_root):
-    """T(p) = c(p) - sum of c over the child pairs."""
-    cdef Py_ssize_t p, n = count.shape[0]
-    with nogil:
-        for p in range(n):
-            terminal[p] = count[p]
-        for p in range(n_root, n):
-            terminal[pair_parent[p]] -= count[p]
-
-
-def clip_terminal(const double[::1] count, double[::1] terminal):
-    """Terminal counts at rounding level become 0."""
-    cdef Py_ssize_t p
-    with nogil:
-        for p in range(count.shape[0]):
-            # Sums of fractional weights cancel only up to rounding.
-            if terminal[p] < 1e-12 * count[p]:
-                terminal[p] = 0.0
-
-
-def add_distinct(const int32_t[::1] pair_parent, const double[::1] count,
-                 double[::1] adjusted):
-    """adjusted[parent(p)] += min(1, count of p) for every pair p."""
-    cdef Py_ssize_t p
-    cdef int32_t q
-    with nogil:
-        for p in range(count.shape[0]):
-            q = pair_parent[p]
-            if q >= 0:
-                adjusted[q] += count[p] if count[p] < 1.0 else 1.0
-
-
 def are_whole(const double[::1] count):
     """Whether all counts are whole numbers, sums of which are exact."""
     cdef Py_ssize_t p
@@ -511,7 +466,7 @@ def are_whole(const double[::1] count):
 
 
 def adjust_whole(const int32_t[::1] pair_parent, double[::1] count):
-    """Counts become adjusted counts, as `terminal_counts` and `add_distinct` give them.
+    """Counts become adjusted counts, as `Pairs.adjusted_counts` gives them.
 
     A pair contributes 1 to its parent instead of its count. It does so before its own
     count changes: the pairs below it come later.

@@ -20,14 +20,9 @@ from .._compat import (
     with_callbacks,
 )
 from .._files import check_writable
-from ..backoff import BackoffClassifier
+from ..backoff import BackoffClassifier, refuse_held_out
 from ..language_model import LanguageModel
-from ..language_model._encode import (
-    encode_held_out,
-    number,
-    refuse_held_out,
-    vocabulary_rules,
-)
+from ..language_model._encode import encode_held_out, number, vocabulary_rules
 from ..language_model._quality import merge_warnings
 from ..language_model._unknown import warn_of_unsplit
 from ..mixture import MixtureLM

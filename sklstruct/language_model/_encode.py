@@ -26,7 +26,7 @@ from ..symbols import (
     number_sentences,
 )
 from ..symbols._text_file import LargeText
-from ._unknown import warn_of_unknown, warn_of_unsplit
+from ._unknown import UnknownWords, warn_of_unsplit
 
 
 def width_of(lm: Any) -> int:
@@ -50,20 +50,12 @@ def number(X: Iterable, analyzer: str, name: str = "X") -> NumberedText:
     return text
 
 
-def refuse_held_out(estimator: Any) -> None:
-    """ValueError about `X_val` of an estimator that does not use held-out text."""
-    raise ValueError(
-        f"X_val: a {type(estimator).__name__} chooses nothing on held-out "
-        f"sentences; {getattr(estimator, 'held_out_hint', 'leave it out')}"
-    )
-
-
 def encode_held_out(lm: Any, encoder: SentenceEncoder, X_val: Iterable) -> NDArray:
     """The tokens of held-out sentences."""
     text = number(X_val, encoder.labels.analyzer, "X_val")
     if not text.n_sentences:
         raise ValueError("X_val is empty: give at least one sentence")
-    warn_of_unknown(text, encoder, "X_val")
+    UnknownWords.of(text, encoder).warn(encoder, "X_val")
     return encoder.encode_known(text, front=width_of(lm) - 1, name="X_val")
 
 
@@ -111,8 +103,8 @@ def encode(
         parts = encoder.encode_parts(text, text.part_size(size), front=front)
         return encoder, parts, None, None
     if encoder.labels.n_classes < text.n_symbols:
-        warn_of_unknown(
-            text, encoder, hint=_rare_words(lm), otherwise="vocabulary leaves them out"
+        UnknownWords.of(text, encoder).warn(
+            encoder, hint=_rare_words(lm), otherwise="vocabulary leaves them out"
         )
     exclude = estimator is None and lm.out_of_vocabulary == "exclude"
     tokens = (encoder.encode if exclude else encoder.encode_known)(text, front=front)

@@ -13,7 +13,7 @@ from .._checks import as_random_state, check_count
 from ..symbols import Labels, join_symbols
 from ._predictors import TextPredictor, single_state
 from ._truncated import Truncated, check_truncation
-from ._unknown import lost_word, warn_of_unknown
+from ._unknown import UnknownWords, lost_word
 
 
 def each_word(words: Any, n: int, unit: str = "state") -> list:
@@ -183,7 +183,7 @@ class CursorMixin:
         """The first words of a sentence as a text, and as tokens."""
         encoder = self.predictor.encoder
         text = encoder.number_context(context, name)
-        warn_of_unknown(text, encoder, name)
+        UnknownWords.of(text, encoder).warn(encoder, name)
         return text, encoder.encode(text, end=False, name=name)[1:]
 
     def predict_next(

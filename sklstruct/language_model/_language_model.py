@@ -39,6 +39,7 @@ from ..backoff import (
     add_batch,
     check_forgetting,
     read_settings,
+    refuse_held_out,
 )
 from ..backoff._estimator import vectorized_model
 from ..backoff._targets import BackoffMixin
@@ -52,7 +53,7 @@ from ..symbols import (
     prepare_for_ids,
 )
 from ..symbols._text import ANALYZERS, Analyzer
-from ._encode import count, encode, number, refuse_held_out, vocabulary_rules
+from ._encode import count, encode, number, vocabulary_rules
 from ._generation import CursorMixin
 from ._names import QUALITIES, Quality
 from ._predictors import TextPredictor, TreePredictor, WindowClassifier
@@ -65,7 +66,7 @@ from ._quality import (
 )
 from ._saving import FilesMixin
 from ._scoring import ScoringMixin
-from ._unknown import warn_of_unknown
+from ._unknown import UnknownWords
 
 # Parameters that change the counts of a batch.
 _COUNTED_BY = ("max_depth", "start", "end", "unknown", "vocabulary", "analyzer")
@@ -548,7 +549,8 @@ class LanguageModel(
             return number(X, self.analyzer, name)
         text = number(X, self._labels.analyzer, name)
         if text is not X:
-            warn_of_unknown(text, self.predictor.encoder, name)
+            encoder = self.predictor.encoder
+            UnknownWords.of(text, encoder).warn(encoder, name)
         return text
 
     def _set_fitted(self, estimator, labels, model=None):

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._warnings import warn
-from ..symbols import NumberedText
+from ..symbols import NumberedText, object_array
 from ._unknown import lost_word
 
 # A sum of rounded logarithms, of which a file may have few decimals, can be above 0.
@@ -40,6 +40,12 @@ class Scored(NamedTuple):
     def unknown(self) -> np.ndarray:
         """(n_positions,) bool, unknown words, with a class or without."""
         return (self.token == self.unknown_token) | ~self.known
+
+    def words(self, text: NumberedText) -> np.ndarray:
+        """(n_positions,) object, the words of the text, None at end marks."""
+        words = np.full(self.is_end.size, None, dtype=object)
+        words[~self.is_end] = object_array(text.symbols)[text.tokens[text.tokens >= 0]]
+        return words
 
     def counted(self, include_end: bool, include_unknown: bool) -> np.ndarray:
         """A mask of the positions that a mean is taken over."""

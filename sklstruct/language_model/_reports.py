@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch
 
 from .._checks import as_random_state, check_count
-from .._likelihood import innermost, sums_by_group
+from .._likelihood import innermost
 from ..backoff import BackoffModel
 from ..loglinear import StructuredLogLinearLM
-from ..symbols import NumberedText, TextFile, object_array
+from ..symbols import NumberedText, TextFile
 from ..symbols._text import plain_list
 from ..word_classes import ContextRefiner
 from ._positions import score_positions
@@ -124,7 +123,7 @@ def compare(
     if include_unknown and (first.unknown != second.unknown).any():
         i = int(np.argmax(first.unknown != second.unknown))
         raise ValueError(
-            f"X: the word {_words(text, first)[i]!r:.60} is unknown to one model and "
+            f"X: the word {first.words(text)[i]!r:.60} is unknown to one model and "
             "known to the other, so that their perplexities cannot be compared. Fit "
             "both with one vocabulary, or set include_unknown=False"
         )
@@ -202,38 +201,6 @@ def _score(model, text):
     return scored._replace(log_prob=np.concatenate(model.score_stream(text)))
 
 
-def _words(text: NumberedText, scored: Any) -> NDArray:
-    """The word at every position, None at end marks."""
-    words = np.full(scored.is_end.size, None, dtype=object)
-    words[~scored.is_end] = object_array(text.symbols)[text.tokens[text.tokens >= 0]]
-    return words
-
-
-def by_sentence(
-    model: Any, X: Iterable, include_end: bool, include_unknown: bool
-) -> Bunch:
-    """See :meth:`LanguageModel.perplexity_by_sentence`."""
-    text = getattr(model, "base_", model).number_text(X)
-    at = _score(model, text)
-    counted = at.counted(include_end, include_unknown)
-    n = at.length.size
-    sentence = np.repeat(np.arange(n), at.length)
-    n_tokens, total, perplexity = sums_by_group(
-        at.log_prob[counted], sentence[counted], n
-    )
-    unknown_words: list[list] = [[] for _ in range(n)]
-    where = np.flatnonzero(at.unknown)
-    for s, word in zip(sentence[where].tolist(), _words(text, at)[where].tolist()):
-        unknown_words[s].append(word)
-    return Bunch(
-        n_tokens=n_tokens,
-        log_likelihood=total,
-        perplexity=perplexity,
-        n_unknown=np.array([len(words) for words in unknown_words]),
-        unknown_words=unknown_words,
-    )
-
-
 def surprisal(model: Any, X: Iterable, unit: str) -> Any:
     """See :meth:`LanguageModel.surprisal`."""
     if unit not in _UNITS:
@@ -241,7 +208,7 @@ def surprisal(model: Any, X: Iterable, unit: str) -> Any:
     base = getattr(model, "base_", model)
     text = base.number_text(X)
     at = _score(model, text)
-    word = _words(text, at)
+    word = at.words(text)
     word[at.is_end] = base.predictor.encoder.labels.end
     start = np.repeat(np.cumsum(at.length) - at.length, at.length)
     single = at.depth is not None and base is model

@@ -16,6 +16,7 @@ from ..backoff import BackoffModel
 from ._positions import score_positions
 
 if TYPE_CHECKING:
+    from ..symbols import NumberedText
     from ._predictors import TextPredictor
 
 
@@ -27,6 +28,7 @@ class ScoringMixin:
 
         @property
         def predictor(self) -> TextPredictor: ...
+        def number_text(self, X: Iterable, name: str = "X") -> NumberedText: ...
 
     def token_log_proba(self, X: Iterable) -> list[np.ndarray]:
         r"""Natural logarithm of the probability of every token.
@@ -102,7 +104,7 @@ class ScoringMixin:
             sample_weight = check_weights(sample_weight, scored.length)
             weight *= np.repeat(sample_weight, scored.length)
             check_total(weight)
-        return _mean(scored.log_prob, weight)
+        return mean_log_prob(scored.log_prob, weight)
 
     @overload
     def perplexity(
@@ -167,7 +169,7 @@ class ScoringMixin:
         """
         scored = score_positions(self, X)
         counted = scored.counted(include_end, include_unknown)
-        value = float(np.exp(-_mean(scored.log_prob, counted.astype(np.float64))))
+        value = float(np.exp(-mean_log_prob(scored.log_prob, counted)))
         if not return_counts:
             return value
         return value, Bunch(
@@ -254,9 +256,25 @@ class ScoringMixin:
             (n_sentences,). ``unknown_words``: a list of the unknown words of each
             sentence. The perplexity of a sentence without a token is NaN.
         """
-        from ._reports import by_sentence
-
-        return by_sentence(self, X, include_end, include_unknown)
+        text = self.number_text(X)
+        at = score_positions(self, text)
+        counted = at.counted(include_end, include_unknown)
+        n = at.length.size
+        sentence = np.repeat(np.arange(n), at.length)
+        n_tokens, total, perplexity = sums_by_group(
+            at.log_prob[counted], sentence[counted], n
+        )
+        unknown_words: list[list] = [[] for _ in range(n)]
+        where = np.flatnonzero(at.unknown)
+        for s, word in zip(sentence[where].tolist(), at.words(text)[where].tolist()):
+            unknown_words[s].append(word)
+        return Bunch(
+            n_tokens=n_tokens,
+            log_likelihood=total,
+            perplexity=perplexity,
+            n_unknown=np.array([len(words) for words in unknown_words]),
+            unknown_words=unknown_words,
+        )
 
     def surprisal(
         self, X: Iterable, *, unit: Literal["bits", "nats", "hartleys"] = "bits"
@@ -308,7 +326,8 @@ class ScoringMixin:
         return surprisal(self, X, unit)
 
 
-def _mean(log_prob, weight):
+def mean_log_prob(log_prob: np.ndarray, weight: np.ndarray) -> float:
+    """The mean with weights or of a mask; ValueError if none is positive."""
     total = weight[weight > 0].sum()
     if not total > 0:
         raise ValueError(

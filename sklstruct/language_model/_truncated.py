@@ -34,9 +34,6 @@ class Truncated(Distribution):
         self.temperature, self.top_k, self.top_p = temperature, top_k, top_p
         self.n_classes = model.n_classes
 
-    def locate(self, contexts: Any) -> Any:
-        return self.model.locate(contexts)
-
     def proba(self, at: Any) -> NDArray:
         rows = self.model.rows(at)
         if self.skip >= 0:

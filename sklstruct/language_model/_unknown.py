@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,7 +65,14 @@ class UnknownWords(NamedTuple):
         hint: str = "",
         otherwise: str = _OTHERWISE,
     ) -> bool:
-        """Warn as `warn_of_unknown` does; whether there was a reason."""
+        """Warn if more than a third of the words are unknown, or one word shows that
+        the text is split in another way than that of the model; whether there was a
+        reason.
+
+        name: of the text in the message.
+        hint: a cause that is known. Empty: the cause is looked for.
+        otherwise: end of the message if no cause is found.
+        """
         if not self.n_unknown:
             return False
         found, message = dict(self.found), ""
@@ -80,24 +87,6 @@ class UnknownWords(NamedTuple):
         if message:
             warn(f"{name}: {message}", UserWarning)
         return bool(message)
-
-
-def warn_of_unknown(
-    text: NumberedText,
-    encoder: SentenceEncoder,
-    name: str = "X",
-    *,
-    hint: str = "",
-    otherwise: str = _OTHERWISE,
-) -> None:
-    """Warn if more than a third of the words of a text are unknown, or one word shows
-    that the text is split in another way than that of the model.
-
-    name: of the text in the message.
-    hint: a cause that is known. Empty: the cause is looked for.
-    otherwise: end of the message if no cause is found.
-    """
-    UnknownWords.of(text, encoder).warn(encoder, name, hint, otherwise)
 
 
 def warn_of_unsplit(text: Any) -> None:
@@ -169,7 +158,10 @@ def _cause(unknown: dict, encoder: SentenceEncoder) -> str:
             "tokenizer of the training text",
         ),
         (
-            lambda w: any(map(str.isalnum, w)) and _all_in(_TOKENS.findall(w), known),
+            lambda w: (
+                any(map(str.isalnum, w))
+                and known.issuperset(p for p in _TOKENS.findall(w) if p.isalnum())
+            ),
             "they are known words with punctuation: split the text with the tokenizer "
             "of the training text",
         ),
@@ -188,10 +180,6 @@ def _is_piece(word: str) -> bool:
 def _share(words: dict, test: Callable[[str], bool]) -> float:
     total = sum(words.values())
     return sum(n for w, n in words.items() if test(w)) / total
-
-
-def _all_in(parts: Iterable[str], known: set) -> bool:
-    return all(part in known for part in parts if part.isalnum())
 
 
 def _as_characters(labels: Labels, characters: str) -> str:

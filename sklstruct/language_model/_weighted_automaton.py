@@ -180,22 +180,20 @@ class WeightedAutomaton(CheckedState):
         if n == 0:
             raise ValueError("final is empty: an automaton has at least one state")
         source, target = as_ids("source", source, 1), as_ids("target", target, 1)
-        symbol = list(symbol)
+        symbol = object_array(symbol)
         for name, values in (("source", source), ("target", target)):
             check_length(name, values, weight.size, "one per weight")
             check_ids(name, values, 0, n, "state")
-        if len(symbol) != weight.size:
-            raise ValueError(
-                f"symbol has length {len(symbol)}, not {weight.size}, one per weight"
-            )
+        check_length("symbol", symbol, weight.size, "one per weight")
         for name, values in (("weight", weight), ("final", final)):
             if not (np.isfinite(values).all() and (values >= 0).all()):
                 raise ValueError(f"{name} must hold finite numbers of at least 0")
         if check_count("initial", initial, 0) >= n:
             raise ValueError(f"initial={initial} is not among the {n} states")
-        if any(s is None for s in symbol):
+        missing = [i for i, s in enumerate(symbol) if s is None]
+        if missing:
             raise ValueError(
-                f"symbol[{symbol.index(None)}] is None: arcs that read nothing are not "
+                f"symbol[{missing[0]}] is None: arcs that read nothing are not "
                 "allowed; remove them first (fstrmepsilon does)"
             )
         try:

@@ -166,8 +166,6 @@ class StructuredLogLinearLMCV(
     best_estimator_: StructuredLogLinearLM
     best_params_: dict[str, Any]
 
-    held_out_hint = "its search needs them"
-
     _parameter_constraints: dict = {
         "estimator": [StructuredLogLinearLM],
         "search": [list, tuple, None],

@@ -19,6 +19,7 @@ from ..backoff import (
     read_known,
     read_sample_weight,
     read_targets,
+    refuse_held_out,
     require_targets,
     target_column,
 )
@@ -96,6 +97,7 @@ class ModelClassifier(
         """Set the attributes that describe `distribution_`, at the end of a fit."""
 
     @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
         X: Any,
@@ -134,22 +136,18 @@ class ModelClassifier(
             not fit the data, or the rows that are held out have only classes that the
             others lack.
         """
-        return self._fit(X, y, sample_weight, X_val, y_val)
-
-    @_fit_context(prefer_skip_nested_validation=False)
-    def _fit(self, X, y, sample_weight, X_val, y_val):
         require_targets(self, y, X)
         if (X_val is None) != (y_val is None):
             raise ValueError("X_val and y_val go together: give both or neither")
         X = self._contexts(X, reset=True)
-        y = target_column(y, X.shape[0])
-        keep, weight = read_sample_weight(sample_weight, y)
+        labels = target_column(y, X.shape[0])
+        keep, weight = read_sample_weight(sample_weight, labels)
         if keep is not None:
-            X, y = take(X, keep), y[keep]
+            X, labels = take(X, keep), labels[keep]
         if weight is None:
-            weight = np.broadcast_to(1.0, y.shape)  # which takes no memory
-        target, self.classes_ = read_targets(y, self.classes)
-        return self._learn(RowsHere(X, y, target, weight), X_val, y_val)
+            weight = np.broadcast_to(1.0, labels.shape)  # which takes no memory
+        target, self.classes_ = read_targets(labels, self.classes)
+        return self._learn(RowsHere(X, labels, target, weight), X_val, y_val)
 
     @with_callbacks
     def fit_rows(self, rows: Rows, X_val: Any = None, y_val: Any = None) -> Self:
@@ -183,10 +181,7 @@ class ModelClassifier(
         with Progress.of_fit(self, None) as progress:
             part = self.__sklstruct_sub_model__(self.classes_, False)
             if X_val is not None and not part.holds_out:
-                raise ValueError(
-                    f"X_val: this {type(self).__name__} learns no weights from "
-                    "held-out samples; leave it out"
-                )
+                refuse_held_out(self)
 
             def fit(part, n, held_out, like=None):
                 """The model of the first rows; transformers, such as word classes, see

@@ -362,11 +362,8 @@ class FactoredLM(ModelClassifier):
         )
         of_classes = default if self.class_estimator is None else self.class_estimator
         of_words = of_classes if self.word_estimator is None else self.word_estimator
-        for name, estimator in (
-            ("class_estimator", of_classes),
-            ("word_estimator", of_words),
-        ):
-            check_probabilities(name, estimator)
+        check_probabilities("class_estimator", of_classes)
+        check_probabilities("word_estimator", of_words)
         taxonomy = self.taxonomy
         if taxonomy is None:
             taxonomy = ExchangeClustering(

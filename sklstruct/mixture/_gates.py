@@ -209,9 +209,6 @@ class LogisticGate(Gate):
     likelihood with a small l2 penalty, by L-BFGS.
     """
 
-    def __init__(self) -> None:
-        self.depths: tuple[int, ...] = ()
-
     def _design(self, features):
         columns = [np.ones(features.shape[0])]
         for t, deepest in enumerate(self.depths):

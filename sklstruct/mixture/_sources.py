@@ -34,11 +34,10 @@ class TokenSources:
     def of_estimator(self, estimator: Any) -> Any:
         """The source of a fitted classifier; None if kernels cannot read its
         contexts."""
-        while isinstance(estimator, Pipeline) and len(estimator.steps) == 1:
-            estimator = estimator.steps[0][1]
-        *steps, last = [estimator]
-        if isinstance(estimator, Pipeline):
-            *steps, last = [step for _, step in estimator.steps]
+        steps, last = [], estimator
+        while isinstance(last, Pipeline):
+            *before, last = [step for _, step in last.steps]
+            steps += before
         if hasattr(last, "part_") and not steps:
             return last.part_.source(self)
         if isinstance(last, JointLogLinear) and not steps:

@@ -13,28 +13,16 @@ back-off masses. O(pairs).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
 from ..context_tree import Pairs
 
 
-class ChainLevel(Protocol):
-    """The pairs of one depth."""
-
-    @property
-    def parent(self) -> np.ndarray:
-        """The pair of the level above; at the first level the class."""
-
-    @property
-    def weight(self) -> np.ndarray:
-        """Weight of the samples that end at each pair."""
-
-
 def log_likelihood(
     base: np.ndarray,
-    levels: Sequence[ChainLevel],
+    levels: Sequence[Any],
     shares: Sequence[tuple[np.ndarray, np.ndarray]],
 ) -> tuple[float, list[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
     """The log-likelihood of samples, in nats, and its derivatives.
@@ -43,7 +31,8 @@ def log_likelihood(
     the parent, and P. The derivative by the back-off mass is ``slope * up``.
 
     base: the distribution above the first level.
-    levels: from the first level down.
+    levels: from the first level down, of each pair the `parent` in the level above (at
+    the first level the class), and the `weight` of the samples that end at it.
     shares: discounted probabilities and back-off masses of each level, by pair.
     """
     above, chain, value = base, [], 0.0

@@ -24,13 +24,6 @@ class Adjusted(NamedTuple):
     n_kept: np.ndarray  # (n_levels,): number of pairs that stay
 
 
-class Smoothed(NamedTuple):
-    """The numbers of a model in files, level by level."""
-
-    prob: list[Column]  # of the pairs; -1 for removed ones
-    backoff_mass: list[Column]  # of the nodes
-
-
 def adjust_counts(
     run: RunFile,
     least: np.ndarray,
@@ -61,8 +54,9 @@ def smooth(
     discounts: np.ndarray,
     base: np.ndarray,
     folder: str | None,
-) -> Smoothed:
-    """The probabilities and back-off weights.
+) -> tuple[list[Column], list[Column]]:
+    """The probabilities of the pairs of each level, -1 for removed ones, and the
+    back-off weights of its nodes.
 
     adjusted: of `adjust_counts`.
     discounts: of the counts 1, 2, ... of each level.
@@ -76,4 +70,4 @@ def smooth(
         for x in (level.nodes, level.target, count)
     ]
     _fast.smooth(column_streams(sources, [*prob, *mass]), discounts, base)
-    return Smoothed(prob, mass)
+    return prob, mass

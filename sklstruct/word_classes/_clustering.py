@@ -58,8 +58,6 @@ class WordClustering(BaseEstimator, metaclass=ABCMeta):
                 f"symbols must be an array of symbols, got {type(symbols).__name__}"
             )
         array = label_array(symbols)
-        if array.dtype == object and array.size == 0:
-            return np.empty(array.shape, dtype=np.int32)
         flat = array.reshape(-1)
         # Entry n is for unseen symbols, entry -1 (the last) for missing ones.
         table = np.append(self.labels_, [self.n_clusters_, -1]).astype(np.int32)

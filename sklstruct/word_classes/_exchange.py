@@ -279,11 +279,10 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
             for _ in range(self.max_iter if k > 1 else 0):
                 moves, gain = _exchange_fast.exchange(*data, words, *state, score)
                 self.n_iter_ += 1
-                if progress.step(
+                stops = progress.step(
                     f"pass {self.n_iter_}: {moves} words moved, gain {gain:.6g}"
-                ):
-                    break
-                if moves == 0:
+                )
+                if stops or moves == 0:
                     break
         return label, float(xlogy(table, table).sum()) + alone
 

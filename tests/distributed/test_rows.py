@@ -382,7 +382,7 @@ def test_other_refusals(client, monkeypatch):
         on_cluster(KneserNeyLM()).fit(text, X_val=text)
     with pytest.raises(ValueError, match="X_val: a Pipeline chooses nothing"):
         on_cluster(refined()).fit(text, X_val=text)
-    with pytest.raises(ValueError, match="X_val: this MixtureLM learns no weights"):
+    with pytest.raises(ValueError, match="X_val: a MixtureLM chooses nothing"):
         on_cluster(mixture([1, 1])).fit(text, X_val=text)
     factored = FactoredLM(ExchangeClustering(3), WittenBellLM(), WittenBellLM())
     with pytest.raises(TypeError, match="estimator: FactoredLM cannot be fitted on"):

@@ -86,6 +86,7 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 
     # ------------------------------------------------------------- training
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the distribution to the targets.
 
@@ -111,18 +112,14 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         ValueError
             If a target is not in `classes`, or a weight is negative.
         """
-        return self._fit(X, y, sample_weight)
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def _fit(self, X, y, sample_weight):
         validate_data(self, X, skip_check_array=True)
         require_targets(self, y)
-        y = target_column(y, _num_samples(X))
-        keep, sample_weight = read_sample_weight(sample_weight, y)
+        labels = target_column(y, _num_samples(X))
+        keep, weight = read_sample_weight(sample_weight, labels)
         if keep is not None:
-            y = y[keep]
-        target, classes = read_targets(y, self.classes)
-        counts = np.bincount(target, sample_weight, minlength=classes.size)
+            labels = labels[keep]
+        target, classes = read_targets(labels, self.classes)
+        counts = np.bincount(target, weight, minlength=classes.size)
         in_order = self.classes is None or np.array_equal(classes, self.classes)
         return self._fit_counts(check_counts(counts), classes, in_order)
 
@@ -168,8 +165,9 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         labels, given = None, cast(Any, counts)
         if isinstance(counts, Mapping):
             labels, given = list(counts), list(counts.values())
-        elif classes is None and is_series(counts):
-            labels, given = given.index, given.to_numpy()
+        elif classes is None and getattr(counts, "ndim", 0) == 1:
+            # A series of pandas has the classes as index.
+            labels = getattr(counts, "index", None)
         number = check_counts(given, labels)
         if classes is None:
             classes = self.classes
@@ -296,15 +294,6 @@ def check_counts(counts: ArrayLike, labels: Any = None) -> np.ndarray:
     if not total < np.inf:
         raise ValueError("counts must be finite, and so must their sum")
     return counts
-
-
-def is_series(counts: Any) -> bool:
-    """True if counts have an index like a pandas Series."""
-    return (
-        hasattr(counts, "to_numpy")
-        and hasattr(counts, "index")
-        and getattr(counts, "ndim", 1) == 1
-    )
 
 
 def sort_classes(
