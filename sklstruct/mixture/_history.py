@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ..symbols import TextWindows, is_nan
 from ..symbols._encoding import SymbolIndex
-from ._history_fast import count_in_history
+from ._history_fast import add_slopes, count_in_history
 
 # A share cannot be multiplied by smaller concentrations.
 LEAST = 1e-6
@@ -91,14 +91,14 @@ def find_concentrations(
     history, y, weight = history[some], y[some], weight[some]
     word, of_group = count_words(history, y, group)
     used = np.flatnonzero(of_group)
-    a, c = word[used], of_group[used]
-    p, g = share[y[used]], group[y[used]]
-    # Without the difference of two fractions that are nearly equal.
-    above = weight[used] * (p * c - a)
+    samples = (
+        word[used], of_group[used], share[y[used]], weight[used], group[y[used]],
+    )  # fmt: skip
 
     def slopes(log_theta):
-        theta = np.exp(log_theta)[g]
-        return np.bincount(g, above / ((a + theta * p) * (c + theta)), n_groups)
+        out = np.zeros(n_groups)
+        add_slopes(*samples, np.exp(log_theta), out)
+        return out
 
     low, high = np.full(n_groups, np.log(_LEAST)), np.full(n_groups, np.log(_MOST))
     endless = slopes(high) >= 0
