@@ -13,7 +13,7 @@ from ..backoff import BackoffModel
 from . import _probing, _trie
 from ._arpa_read import Section, build_model, decode_words
 from ._arpa_write import check_optional
-from ._kenlm_entries import EntryFiles, EntryStream, Source, put_entries
+from ._kenlm_entries import EntryFiles, Source, put_entries
 from ._kenlm_fast import Tables
 from ._kenlm_layout import (
     MOST_BITS,
@@ -87,20 +87,13 @@ def _write(model: BackoffModel, kind: Any, option: Any) -> Callable[[Any], None]
     written = kind(ngrams.counts, ngrams.ids, samples, option)
 
     def store(file: Any) -> None:
-        with any_place(file) as image:
+        with any_place(file) as image, folder_beside(image) as folder:
             written.begin(image, ngrams.ids.spelling(ngrams.words))
             source = Source(ngrams.parts(), ngrams.tree, ngrams.word_of_node)
-            entries = written.entries(image, source)
-            if written.is_small:
-                complete(image, EntryStream(entries))
-                return
-            with folder_beside(image) as folder:
-                put_entries(folder, 0, entries)
-                complete(image, EntryFiles(folder, 1))
-
-    def complete(image, files):
-        written.values(image, files)
-        written.finish(image, written.fill(image, files))
+            put_entries(folder, 0, written.entries(image, source))
+            files = EntryFiles(folder, 1)
+            written.values(image, files)
+            written.finish(image, written.fill(image, files))
 
     return store
 

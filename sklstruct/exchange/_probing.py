@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _probing_fast as _fast
-from ._kenlm_entries import MOST_PARTS, AnyEntries, Entries, Source, begin_file, put
+from ._kenlm_entries import MOST_PARTS, Entries, EntryFiles, Source, begin_file, put
 from ._kenlm_layout import ABSENT, NO_LONGER, SIGN, Buckets, Layout, probing_layout
 from ._kenlm_ngrams import File, Found, WordIds
 
-# Bytes of a part of a table, which the cache of a processor holds; such parts in a file
-# whose tables are filled as a whole; and buckets that are read to put an entry in.
+# Bytes of a part of a table, which the cache of a processor holds; and buckets that are
+# read to put an entry in.
 _PART = 1 << 21
-_FEW = 8
 _WINDOW = 1 << 12
 
 
@@ -47,7 +46,6 @@ class ProbingFile:
         self._layout = probing_layout(counts, ids.hashes.size, multiplier)
         self._ids = ids
         self._tables: list[Buckets] = [self._layout.words, *self._layout.longer]
-        self.is_small = self._layout.end <= _FEW * _PART
 
     def begin(self, image: Any, spelling: bytes) -> None:
         """Write what is not an entry, and <unk> as a word that the model lacks."""
@@ -84,8 +82,6 @@ class ProbingFile:
             yield Entries(order - 1, rows, part, -(-table.n // n_in_part))
 
     def _n_in_part(self, table):
-        if self.is_small:
-            return table.n
         return max(1, _PART // table.width, table.n // MOST_PARTS)
 
     def _put_unigrams(self, image: Any, ids: np.ndarray, numbers: np.ndarray) -> None:
@@ -96,12 +92,12 @@ class ProbingFile:
             put(image, table.first + table.width * int(ids[a]), numbers[a:b].tobytes())
 
     def values(
-        self, image: Any, files: AnyEntries, shard: int = 0, n_shards: int = 1
+        self, image: Any, files: EntryFiles, shard: int = 0, n_shards: int = 1
     ) -> None:
         """Numbers are as they are."""
 
     def fill(
-        self, image: Any, files: AnyEntries, shard: int = 0, n_shards: int = 1
+        self, image: Any, files: EntryFiles, shard: int = 0, n_shards: int = 1
     ) -> list[Beyond]:
         """Fill the parts of tables whose number modulo n_shards is the shard's."""
         out, number = [], 0

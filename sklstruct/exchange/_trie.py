@@ -52,7 +52,6 @@ class TrieFile:
     """
 
     by_hash = True
-    is_small = False  # its entries are sorted, so all of a part are needed
 
     def __init__(
         self,
