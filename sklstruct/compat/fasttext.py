@@ -76,6 +76,7 @@ class _FastText(WordVectors):
 
     def __init__(self, model_path, args=None):
         self._file = FastTextFile(model_path)
+        self._settings = self._file.settings
 
     # ---------------------------------------------------------------- prediction
 
@@ -115,11 +116,10 @@ class _FastText(WordVectors):
         A text is a line with its end; its first line counts.
         """
         return SimpleNamespace(
-            predict=self._pairs, multilinePredict=self._lists, getArgs=self._args
+            predict=self._pairs,
+            multilinePredict=self._lists,
+            getArgs=lambda: SimpleNamespace(**self._settings),
         )
-
-    def _args(self):
-        return SimpleNamespace(**self._file.settings)
 
     def _pairs(self, text, k, threshold, on_unicode_error, one_line=False):
         names = self._names(on_unicode_error)
@@ -275,9 +275,6 @@ class _Trained(_FastText):
             "the model is a TextClassifier, which has labels and no word vectors; "
             "read word vectors with load_model, from a file of fastText"
         )
-
-    def _args(self):
-        return SimpleNamespace(**self._settings)
 
     def _read_names(self, on_unicode_error):
         return [str(label) for label in self._classifier.classes_.tolist()]
