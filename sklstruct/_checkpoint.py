@@ -277,11 +277,12 @@ class FileStore(StateStore):
     ) -> None:
         self.path, self._whole = os.fspath(checkpoint.path), whole
         self.interval = float(checkpoint.interval)
-        self.identity = _plain_of(identity)
         self._result_path = None
         self.in_folder = checkpoint.is_folder
         if self.in_folder:
-            self.identity |= _plain_of(stop or {})
+            identity = identity | (stop or {})
+        self.identity = json.loads(_dumps(identity))  # as it is read from a file
+        if self.in_folder:
             text = _dumps(self.identity).encode()
             name = os.path.join(self.path, blake2b(text, digest_size=16).hexdigest())
             self.path, self._result_path = f"{name}.running", f"{name}.fitted"
@@ -301,9 +302,6 @@ class FileStore(StateStore):
     def result(self, like: State | None = None) -> State | None:
         return self._state_in(self._result_path, like) if self.in_folder else None
 
-    def damaged(self, why: object) -> ValueError:
-        return self._damaged(self.path, why)
-
     def _state_in(self, path, like):
         if not os.path.exists(path):
             return None
@@ -315,16 +313,16 @@ class FileStore(StateStore):
         except (OSError, OtherFit):
             raise
         except Exception as exc:  # of JSON, NumPy and the archive: many classes
-            raise self._damaged(path, exc) from exc
+            raise self.damaged(exc, path) from exc
         if wrong:
-            raise self._damaged(path, wrong)
+            raise self.damaged(wrong, path)
         return state
 
-    def _damaged(self, path, why):
+    def damaged(self, why: object, path: str | None = None) -> ValueError:
         what = "the file" if self._whole is None else repr(self._whole)
         return ValueError(
-            f"checkpoint: {path!r} is not a checkpoint of this version of the package, "
-            f"or is damaged ({why}); remove {what} to fit anew"
+            f"checkpoint: {path or self.path!r} is not a checkpoint of this version of "
+            f"the package, or is damaged ({why}); remove {what} to fit anew"
         )
 
     def _check_identity(self, there):
@@ -452,11 +450,6 @@ def _is_like(value, like):
 
 def _dumps(value):
     return json.dumps(value, default=_plain)
-
-
-def _plain_of(identity):
-    """The identity as it is read from a file."""
-    return json.loads(_dumps(identity))
 
 
 def _plain(value):

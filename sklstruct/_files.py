@@ -29,22 +29,20 @@ class Compression(NamedTuple):
     name: str
     suffix: str
     magics: tuple[bytes, ...]  # possible first bytes of its files
-    module: str
-    file_class: str
+    module: str  # its `open` takes file objects
 
 
 COMPRESSIONS = (
-    Compression("gzip", ".gz", (b"\x1f\x8b",), "gzip", "GzipFile"),
+    Compression("gzip", ".gz", (b"\x1f\x8b",), "gzip"),
     Compression(
         "bzip2",
         ".bz2",
         # A level, then the mark of a block or of the end.
         tuple(b"BZh%d%s" % (k, m) for k in range(1, 10) for m in (b"1A", b"\x17r")),
         "bz2",
-        "BZ2File",
     ),
-    Compression("xz", ".xz", (b"\xfd7zXZ\0",), "lzma", "LZMAFile"),
-    Compression("zstd", ".zst", (b"\x28\xb5\x2f\xfd",), "compression.zstd", "ZstdFile"),
+    Compression("xz", ".xz", (b"\xfd7zXZ\0",), "lzma"),
+    Compression("zstd", ".zst", (b"\x28\xb5\x2f\xfd",), "compression.zstd"),
 )
 # Suffixes of packed formats that are not written: plain data under such a suffix would
 # mislead.
@@ -58,11 +56,7 @@ LFS_POINTER = b"version https://git-lfs"
 _LFS_LINE = 42  # bytes of the first line
 WHAT_POINTER = "a pointer of git-lfs, not the file itself; run git lfs pull"
 # A full disk, a quota, a limit of the process, a disk that fails.
-_NO_ROOM = {
-    getattr(errno, name)
-    for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO")
-    if hasattr(errno, name)
-}
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 def without_compression(path: str) -> str:
@@ -91,12 +85,11 @@ def _codec(compression: Compression, file: Any, mode: str, label: str) -> Any:
                 f"{label} asks for {compression.name} compression, but this Python has "
                 f"no module {compression.module}; pip install backports.zstd"
             ) from exc
-    opener = getattr(module, compression.file_class)
     if compression.name != "gzip":
-        return opener(file, mode)
+        return module.open(file, mode)
     # No file name and no time in the header: the same bytes for the same data.
     options = {"compresslevel": 6, "mtime": 0} if mode == "wb" else {}
-    return opener("", mode, fileobj=file, **options)
+    return module.GzipFile("", mode, fileobj=file, **options)
 
 
 # ------------------------------------------------------------------- writing

@@ -287,15 +287,13 @@ class _SampleLines:
                 self.number = number
                 # Python's numbers may have "_", and scikit-learn passes over "qid:".
                 if b"_" in line or b"qid" in line:
-                    _check_numbers(line)
+                    odd = re.match(rb"[^#]*(_|qid)", line)
+                    if odd:
+                        raise ValueError(
+                            f"{odd[1].decode()!r} is not part of a number: remove it"
+                        )
                 yield line
         self.number = 0
-
-
-def _check_numbers(line: bytes) -> None:
-    odd = re.match(rb"[^#]*(_|qid)", line)
-    if odd:
-        raise ValueError(f"{odd[1].decode()!r} is not part of a number: remove it")
 
 
 def _sizes(line: bytes) -> tuple[int, int, int] | None:

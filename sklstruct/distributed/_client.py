@@ -67,7 +67,8 @@ def find_client(client: Any) -> Any:
                 f"as 'tcp://127.0.0.1:8786' ({exc})"
             ) from exc
     elif client is None:
-        if _inside_a_task(distributed):
+        with suppress(ValueError):  # outside of a task
+            distributed.get_worker()
             raise RuntimeError(
                 "client: a task of a cluster cannot train on the workers, because it "
                 "occupies one of them; use LanguageModel if whole fits are sent to "
@@ -91,14 +92,6 @@ def find_client(client: Any) -> Any:
         )
     check_scheduler(found)
     return found
-
-
-def _inside_a_task(distributed):
-    try:
-        distributed.get_worker()
-    except ValueError:
-        return False
-    return True
 
 
 class SchedulerLost(RuntimeError):

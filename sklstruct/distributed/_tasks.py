@@ -89,12 +89,8 @@ def read_part(part: Any, analyzer: str, number: int) -> NumberedText:
         name = f"X: partition {number}"
         text = number_sentences(part, name=name, analyzer=analyzer)
     if not isinstance(part, NumberedText | TextFile):
-        text.where = partial(_sentence_name, number)
+        text.where = partial("partition {}, sentence {}".format, number)
     return text
-
-
-def _sentence_name(partition, i):
-    return f"partition {partition}, sentence {i}"
 
 
 class PartWords(NamedTuple):

@@ -18,14 +18,11 @@ from ..context_tree import Column, ContextTree, RunFile, Spill, tree_of_arrays
 from ..context_tree._links_fast import next_extensions
 from ..symbols import Labels
 from ._arpa_write import (
-    END,
     NgramRows,
-    format_rows,
-    header,
     log10_backoffs,
     log10_probs,
     marks_of_unigrams,
-    section_header,
+    put,
 )
 from ._words import FileWords
 
@@ -62,26 +59,18 @@ class ArpaLevels:
         self._end = labels.end_id
         self._most = max(1, memory // 8)
         self._folder = folder
-        self._order = max(2, len(run.levels))
-        self._counts = [*n_kept] + [0] * (self._order - len(run.levels))
-        self._counts[0] += 1  # the start mark
+        self.order = max(2, len(run.levels))
+        self.counts = [*n_kept] + [0] * (self.order - len(run.levels))
+        self.counts[0] += 1  # the start mark
 
     def put(self, file: Any) -> None:
         """Write the file."""
-        file.write(header(self._counts))
-        for k in range(self._order):
-            file.write(section_header(k + 1))
-            if k < len(self._levels):
-                for rows, tree in self._rows(k):
-                    for block in format_rows(
-                        rows, self._words, tree, self._order, None
-                    ):
-                        file.write(block)
-            file.write(b"\n")
-        file.write(END)
+        put(self, self._words, None, file)
 
-    def _rows(self, k) -> Iterator[tuple[NgramRows, ContextTree]]:
+    def rows(self, k: int) -> Iterator[tuple[NgramRows, ContextTree]]:
         """The lines of level k, and the trees of their contexts."""
+        if k == len(self._levels):
+            return
         nodes, weights, at = self._levels[k].nodes, _Weights(self, k), 0
         for a in range(0, nodes.size, _ROWS):
             tree, sizes = self._contexts(k, a, min(a + _ROWS, nodes.size))
@@ -123,7 +112,7 @@ class _Weights:
     """The weights in the lines of level k, in the order of its pairs."""
 
     def __init__(self, model: ArpaLevels, k: int) -> None:
-        self._none = 0.0 if k + 1 < model._order else np.nan
+        self._none = 0.0 if k + 1 < model.order else np.nan
         # Some nodes of the next level: the first, the one after the last, and their
         # weights, in memory or in the order of the lines.
         self._parts: list[tuple[int, int, np.ndarray | _InOrder]] = []

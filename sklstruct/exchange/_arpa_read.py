@@ -8,7 +8,8 @@ class).
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,10 +43,8 @@ _UNKNOWN = (b"<unk>", b"<UNK>")
 _MARKS = (b"<s>", b"</s>", *_UNKNOWN)
 
 
-class Named(Protocol):
-    """A file that makes errors with its name in them."""
-
-    def fail(self, message: str, line: int | None = None) -> ValueError: ...
+# Makes the error of a file, with its name in it: of a message and perhaps a line.
+Fail = Callable[..., ValueError]
 
 
 class _Source:
@@ -327,8 +326,8 @@ def read_arpa(file: Any, label: str) -> BackoffModel:
         raise source.fail(
             f"{_quoted(rest)} follows \\end\\: remove it", source.line - 1
         )
-    spelt, roles = decode_words(source, raw, sections[0].first_line)
-    return build_model(source, spelt, roles, sections)
+    spelt, roles = decode_words(source.fail, raw, sections[0].first_line)
+    return build_model(source.fail, spelt, roles, sections)
 
 
 def _each_once(
@@ -376,7 +375,7 @@ def _each_once(
 
 
 def decode_words(
-    source: Named, raw: list[bytes], first_line: int
+    fail: Fail, raw: list[bytes], first_line: int
 ) -> tuple[list[str], dict[str, int]]:
     """Words as strings; ids of the marks. A lone <UNK> is <unk>."""
     spelt = []
@@ -384,7 +383,7 @@ def decode_words(
         try:
             spelt.append(word.decode("utf-8"))
         except UnicodeDecodeError as exc:
-            raise source.fail(
+            raise fail(
                 f"the word {word[:80]!r} is not UTF-8; convert the file, for example "
                 "by iconv -f latin1 -t utf-8",
                 first_line + i,
@@ -405,7 +404,7 @@ class _Numbering:
 
 
 def _number(
-    source: Named,
+    fail: Fail,
     spelt: list[str],
     roles: dict[str, int],
     sections: list[Section],
@@ -426,18 +425,18 @@ def _number(
     order = np.array(sorted(range(len(spelt)), key=spelt.__getitem__))
     classes = _Numbering(spelt, order, is_class)
     if len(classes.labels) == 0:
-        raise source.fail("the file has no unigram besides <s>", sections[0].first_line)
+        raise fail("the file has no unigram besides <s>", sections[0].first_line)
     return classes, _Numbering(spelt, order, is_context)
 
 
 def build_model(
-    source: Named,
+    fail: Fail,
     spelt: list[str],
     roles: dict[str, int],
     sections: list[Section],
 ) -> BackoffModel:
     """The model of the sections of n-grams."""
-    classes, symbols = _number(source, spelt, roles, sections)
+    classes, symbols = _number(fail, spelt, roles, sections)
     n_classes = len(classes.labels)
     tree, context, own = _grow(sections, symbols)
     log_backoff = np.zeros(tree.n_nodes)
@@ -448,7 +447,7 @@ def build_model(
     for section, node in zip(sections, context):
         target = classes.of_word[section.ids[:, -1]]
         log_prob = section.values[:, 0]
-        by_key = _sorted_pairs(source, spelt, section, node, target, n_classes)
+        by_key = _sorted_pairs(fail, spelt, section, node, target, n_classes)
         if by_key is not None:
             node, target, log_prob = node[by_key], target[by_key], log_prob[by_key]
         keep = target >= 0
@@ -512,7 +511,7 @@ def _grow(
 
 
 def _sorted_pairs(
-    source: Named,
+    fail: Fail,
     spelt: list[str],
     section: Section,
     node: np.ndarray,
@@ -532,7 +531,7 @@ def _sorted_pairs(
     if same.any():
         again = int(by_key[1:][same].min())
         text = " ".join(spelt[w] for w in section.ids[again])
-        raise source.fail(
+        raise fail(
             f"the {section.ids.shape[1]}-gram {text!r} occurs twice",
             section.first_line + again,
         )

@@ -131,11 +131,11 @@ class Sections:
             weight = log10_backoffs(self.closed.log_backoff.take(own), self.zero)
         return NgramRows(node, last, log_prob, weight, None, own)
 
-    def rows(self, k: int) -> Iterator[NgramRows]:
-        """The n-grams of order k + 1 with their further columns."""
+    def rows(self, k: int) -> Iterator[tuple[NgramRows, ContextTree]]:
+        """The n-grams of order k + 1 with their further columns, and their tree."""
         for rows, pairs in self.pairs(k):
-            yield self._with_bounds(rows, pairs)
-        yield self._with_bounds(self.never[k])
+            yield self._with_bounds(rows, pairs), self.closed.tree
+        yield self._with_bounds(self.never[k]), self.closed.tree
 
     def pairs(self, k: int) -> Iterator[tuple[NgramRows, slice]]:
         """The n-grams of order k + 1 that are pairs, and the pairs, part by part."""
@@ -247,13 +247,12 @@ def _start_numbers(
     return held, number
 
 
-def put(sections: Sections, words: FileWords, precision: int | None, file: Any) -> None:
-    """Write a file."""
-    tree = sections.closed.tree
+def put(sections: Any, words: FileWords, precision: int | None, file: Any) -> None:
+    """Write a file of `Sections`, or of `ArpaLevels`."""
     file.write(header(sections.counts))
     for order in range(1, sections.order + 1):
         file.write(section_header(order))
-        for part in sections.rows(order - 1):
+        for part, tree in sections.rows(order - 1):
             for block in format_rows(part, words, tree, sections.order, precision):
                 file.write(block)
         file.write(b"\n")

@@ -379,4 +379,4 @@ class _Reader:
             ids = np.array(ngrams, dtype=np.int32).reshape(len(ngrams), -1)
             sections.append(Section(ids, values, 1))
         roles = {p: self.word[mark] for p, mark in MARKS.items() if mark in self.word}
-        return build_model(self, spelt, roles, sections)
+        return build_model(self.fail, spelt, roles, sections)

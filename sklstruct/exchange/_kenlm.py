@@ -11,9 +11,9 @@ import numpy as np
 from .._files import any_place, folder_beside
 from ..backoff import BackoffModel
 from . import _probing, _trie
-from ._arpa_read import Section, build_model, decode_words
+from ._arpa_read import Fail, Section, build_model, decode_words
 from ._arpa_write import check_optional
-from ._kenlm_entries import EntryFiles, EntryStream, Source, put_entries
+from ._kenlm_entries import EntryFiles, Source, put_entries
 from ._kenlm_fast import Tables
 from ._kenlm_layout import (
     MOST_BITS,
@@ -22,7 +22,7 @@ from ._kenlm_layout import (
     read_layout,
     read_words,
 )
-from ._kenlm_ngrams import File, NGrams
+from ._kenlm_ngrams import NGrams
 from ._probing import ProbingFile
 from ._trie import TrieFile
 
@@ -87,20 +87,13 @@ def _write(model: BackoffModel, kind: Any, option: Any) -> Callable[[Any], None]
     written = kind(ngrams.counts, ngrams.ids, samples, option)
 
     def store(file: Any) -> None:
-        with any_place(file) as image:
+        with any_place(file) as image, folder_beside(image) as folder:
             written.begin(image, ngrams.ids.spelling(ngrams.words))
             source = Source(ngrams.parts(), ngrams.tree, ngrams.word_of_node)
-            entries = written.entries(image, source)
-            if written.is_small:
-                complete(image, EntryStream(entries))
-                return
-            with folder_beside(image) as folder:
-                put_entries(folder, 0, entries)
-                complete(image, EntryFiles(folder, 1))
-
-    def complete(image, files):
-        written.values(image, files)
-        written.finish(image, written.fill(image, files))
+            put_entries(folder, 0, written.entries(image, source))
+            files = EntryFiles(folder, 1)
+            written.values(image, files)
+            written.finish(image, written.fill(image, files))
 
     return store
 
@@ -112,25 +105,28 @@ def read_kenlm(file: Any, label: str, *, max_candidates: float = 1e11) -> Backof
     """See `sklstruct.exchange.read`."""
     image = np.frombuffer(file.read(), dtype=np.uint8)
     layout = read_layout(image.data, label)
-    source = File(label)
+
+    def fail(message: str, line: int | None = None) -> ValueError:
+        return ValueError(f"{label}: {message}")
+
     try:
         tables = Tables(image, layout)
     except ValueError as exc:
-        raise source.fail(f"damaged: {exc}") from exc
+        raise fail(f"damaged: {exc}") from exc
     raw = [word.encode() for word in read_words(image, layout, label)]
     wrong = next((i for i, word in enumerate(raw) if tables.id_of(word) != i), None)
     if wrong is not None:
-        raise source.fail(
+        raise fail(
             f"damaged: the word {raw[wrong][:80]!r} is spelt as number {wrong}, and "
             f"found as number {tables.id_of(raw[wrong])}"
         )
-    spelt, roles = decode_words(source, raw, 0)
+    spelt, roles = decode_words(fail, raw, 0)
     if layout.is_trie:
-        found, known = _trie.ngrams(source, image, layout)
+        found, known = _trie.ngrams(fail, image, layout)
     else:
-        found = _probing.ngrams(source, image, layout, max_candidates)
+        found = _probing.ngrams(fail, image, layout, max_candidates)
         known = layout.counts[0] == layout.n_words
-    sections = [_section(source, *part) for part in found]
+    sections = [_section(fail, *part) for part in found]
     if not known:  # the file from which the tables were made had no <unk>
         del spelt[0], roles["unknown"]
         roles = {name: word - 1 for name, word in roles.items()}
@@ -138,18 +134,18 @@ def read_kenlm(file: Any, label: str, *, max_candidates: float = 1e11) -> Backof
         sections[0] = Section(first.ids[:-1], first.values[1:], 0)
         sections[1:] = [part._replace(ids=part.ids - 1) for part in sections[1:]]
         if any((part.ids < 0).any() for part in sections):
-            raise source.fail("damaged: an n-gram has <unk>, which is not a unigram")
-    return build_model(source, spelt, roles, sections)
+            raise fail("damaged: an n-gram has <unk>, which is not a unigram")
+    return build_model(fail, spelt, roles, sections)
 
 
 def _section(
-    source: File, ids: np.ndarray, prob: np.ndarray, weight: np.ndarray
+    fail: Fail, ids: np.ndarray, prob: np.ndarray, weight: np.ndarray
 ) -> Section:
     log_prob, weight = (bits.view(np.float32) for bits in (prob | SIGN, weight))
     values = np.column_stack([log_prob, weight]).astype(np.float64) + 0.0  # no -0
     bad = np.isnan(values).any(axis=1) | (values[:, 1] == np.inf)
     if bad.any():
-        raise source.fail(
+        raise fail(
             f"damaged: a value of an n-gram of order {ids.shape[1]} is not a number"
         )
     return Section(np.ascontiguousarray(ids), values, 0)

@@ -11,8 +11,6 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Iterable, Iterator
-from itertools import groupby
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,21 +85,6 @@ class EntryFiles:
                         if start < stop:
                             file.seek(start)
                             yield np.frombuffer(file.read(stop - start), np.uint8)
-
-
-class EntryStream:
-    """Entries that are read while they are made, table by table, without files."""
-
-    def __init__(self, blocks: Iterable[Entries]) -> None:
-        self._tables = groupby(blocks, key=attrgetter("table"))
-
-    def read(self, table: int, first: int, last: int) -> Iterator[np.ndarray]:
-        """The bytes of the entries of the next table, which has one part."""
-        for _, rows, _, _ in next(self._tables)[1]:
-            yield rows.view(np.uint8).ravel()
-
-
-AnyEntries = EntryFiles | EntryStream
 
 
 def begin_file(image: Any, layout: Layout, spelling: bytes) -> None:

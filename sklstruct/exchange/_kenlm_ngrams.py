@@ -26,16 +26,6 @@ _SAMPLES = 1 << 12
 Part = tuple[int, NgramRows, np.ndarray, np.ndarray]
 
 
-class File:
-    """The name of a file, for errors."""
-
-    def __init__(self, label: str) -> None:
-        self.label = label
-
-    def fail(self, message: str, line: int | None = None) -> ValueError:
-        return ValueError(f"{self.label}: {message}")
-
-
 class WordIds:
     """The ids of words in a file, by their uint64 hashes.
 

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _probing_fast as _fast
-from ._kenlm_entries import MOST_PARTS, AnyEntries, Entries, Source, begin_file, put
+from ._arpa_read import Fail
+from ._kenlm_entries import MOST_PARTS, Entries, EntryFiles, Source, begin_file, put
 from ._kenlm_layout import ABSENT, NO_LONGER, SIGN, Buckets, Layout, probing_layout
-from ._kenlm_ngrams import File, Found, WordIds
+from ._kenlm_ngrams import Found, WordIds
 
-# Bytes of a part of a table, which the cache of a processor holds; such parts in a file
-# whose tables are filled as a whole; and buckets that are read to put an entry in.
+# Bytes of a part of a table, which the cache of a processor holds; and buckets that are
+# read to put an entry in.
 _PART = 1 << 21
-_FEW = 8
 _WINDOW = 1 << 12
 
 
@@ -47,7 +47,6 @@ class ProbingFile:
         self._layout = probing_layout(counts, ids.hashes.size, multiplier)
         self._ids = ids
         self._tables: list[Buckets] = [self._layout.words, *self._layout.longer]
-        self.is_small = self._layout.end <= _FEW * _PART
 
     def begin(self, image: Any, spelling: bytes) -> None:
         """Write what is not an entry, and <unk> as a word that the model lacks."""
@@ -84,8 +83,6 @@ class ProbingFile:
             yield Entries(order - 1, rows, part, -(-table.n // n_in_part))
 
     def _n_in_part(self, table):
-        if self.is_small:
-            return table.n
         return max(1, _PART // table.width, table.n // MOST_PARTS)
 
     def _put_unigrams(self, image: Any, ids: np.ndarray, numbers: np.ndarray) -> None:
@@ -96,12 +93,12 @@ class ProbingFile:
             put(image, table.first + table.width * int(ids[a]), numbers[a:b].tobytes())
 
     def values(
-        self, image: Any, files: AnyEntries, shard: int = 0, n_shards: int = 1
+        self, image: Any, files: EntryFiles, shard: int = 0, n_shards: int = 1
     ) -> None:
         """Numbers are as they are."""
 
     def fill(
-        self, image: Any, files: AnyEntries, shard: int = 0, n_shards: int = 1
+        self, image: Any, files: EntryFiles, shard: int = 0, n_shards: int = 1
     ) -> list[Beyond]:
         """Fill the parts of tables whose number modulo n_shards is the shard's."""
         out, number = [], 0
@@ -163,7 +160,7 @@ class _Known(NamedTuple):
 
 
 def ngrams(
-    source: File, image: np.ndarray, layout: Layout, max_candidates: float
+    fail: Fail, image: np.ndarray, layout: Layout, max_candidates: float
 ) -> list[Found]:
     """The n-grams of each order.
 
@@ -177,13 +174,13 @@ def ngrams(
     keys = words.astype(np.uint64)
     found = [_Known(words[:, None], root, root, keys, bits[:, 0], bits[:, 1])]
     for table, count in zip(layout.longer, layout.counts[1:]):
-        longer = _longer(source, found[-1], image, table, count, max_candidates)
+        longer = _longer(fail, found[-1], image, table, count, max_candidates)
         found.append(longer)
     return [(known.ids, known.prob, known.weight) for known in found]
 
 
 def _longer(
-    source: File,
+    fail: Fail,
     known: _Known,
     image: np.ndarray,
     buckets: Buckets,
@@ -202,7 +199,7 @@ def _longer(
     size_b = np.bincount(known.prefix[b], minlength=n_middles)
     n_candidates = float(size_a.astype(np.float64) @ size_b)
     if n_candidates > max_candidates:
-        raise source.fail(
+        raise fail(
             f"{n_candidates:.2g} candidates for {count} n-grams, more than "
             f"max_candidates={max_candidates:.2g}: raise it, or read the ARPA file "
             "that this file was made from"
@@ -220,7 +217,7 @@ def _longer(
         table, width, bits, shift, found_a, found_b, key, numbers.ravel(),
     )  # fmt: skip
     if n_found != used or used != count:
-        raise source.fail(
+        raise fail(
             f"{n_found} of {used} n-grams of order {known.ids.shape[1] + 1} were "
             f"found, and the header says {count}: an n-gram lacks its context or its "
             "suffix, or the file is damaged; read the ARPA file that it was made from"

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._arpa_read import Fail
 from ._kenlm_entries import MOST_PARTS, Entries, EntryFiles, Source, begin_file, put
 from ._kenlm_layout import (
     ABSENT,
@@ -27,7 +28,7 @@ from ._kenlm_layout import (
     Records,
     trie_layout,
 )
-from ._kenlm_ngrams import File, Found, WordIds, newest_two
+from ._kenlm_ngrams import Found, WordIds, newest_two
 from ._trie_fast import first_longer, order_of, pack, unpack
 
 # Bytes of the entries of a part, about.
@@ -52,7 +53,6 @@ class TrieFile:
     """
 
     by_hash = True
-    is_small = False  # its entries are sorted, so all of a part are needed
 
     def __init__(
         self,
@@ -147,12 +147,12 @@ class TrieFile:
         self, image: Any, files: EntryFiles, shard: int = 0, n_shards: int = 1
     ) -> list[Edges]:
         """Write the parts whose number modulo n_shards is the shard's."""
-        n_words, out = self._layout.n_words, []
+        n_words, highest, out = self._layout.n_words, self._layout.order, []
         # Of each order, the n-grams before each part.
         before = np.array(
             [
                 np.cumsum([0, *files.sizes(k, self._n_parts)])[:-1] // self._width(k)
-                for k in self._orders()
+                for k in range(1, highest + 1)
             ]
         )
         values = [self._centres_in(image, records) for records in self._layout.longer]
@@ -162,10 +162,10 @@ class TrieFile:
         for part in range(shard, self._n_parts, n_shards):
             edges = Edges([], [])
             rows: Any = self._read(files, 1, part, part + 1)
-            for order in self._orders():
+            for order in range(1, highest + 1):
                 first = int(before[order - 1, part])
                 longer, number = None, 0
-                if order < self._layout.order:
+                if order < highest:
                     longer = self._read(files, order + 1, part, part + 1)
                     longer = longer[order_of(longer, order + 1, n_words)]
                     number = int(before[order, part])
@@ -179,9 +179,6 @@ class TrieFile:
                 rows = longer
             out.append(edges)
         return out
-
-    def _orders(self):
-        return range(1, self._layout.order + 1)
 
     def _put_unigrams(self, image, part, rows, longer, number):
         """Unigrams of the words whose bigrams begin in a part."""
@@ -315,19 +312,19 @@ def _nearest(centres: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------------- reading
 
 
-def ngrams(source: File, image: np.ndarray, layout: Layout) -> tuple[list[Found], bool]:
+def ngrams(fail: Fail, image: np.ndarray, layout: Layout) -> tuple[list[Found], bool]:
     """The n-grams of each order, and whether ``<unk>`` is one."""
     n = layout.n_words
     unigrams = layout.unigrams.of(image).copy().view(np.uint32).reshape(-1, 4)[: n + 1]
     prob, weight = unigrams[:n, 0], unigrams[:n, 1]
     if (prob.view(np.float32) > 0).any():
-        raise source.fail("damaged: the log10-probability of a unigram is above 0")
+        raise fail("damaged: the log10-probability of a unigram is above 0")
     ids = np.arange(n, dtype=np.int32)[:, None]
     ptr = np.ascontiguousarray(unigrams[:, 2:]).view(np.uint64).ravel()
     found = [(ids, prob, weight)]
     for order, (records, count) in enumerate(zip(layout.longer, layout.counts[1:]), 2):
         if ptr[0] or ptr[-1] != count or (ptr[1:] < ptr[:-1]).any():
-            raise source.fail(
+            raise fail(
                 f"damaged: the pointers from order {order - 1} do not divide the "
                 f"{count} n-grams of order {order}"
             )
@@ -338,7 +335,7 @@ def ngrams(source: File, image: np.ndarray, layout: Layout) -> tuple[list[Found]
         inner[starts[:-1][sizes > 0]] = False
         rising = oldest[1:] > oldest[:-1]
         if (oldest >= n).any() or not (rising | ~inner[1:]).all():
-            raise source.fail(
+            raise fail(
                 f"damaged: the words of the n-grams of order {order} do not rise below "
                 f"{n}, the number of words"
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self, dataclass_transform
 
 import numpy as np
@@ -14,18 +13,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MARKERS = "osD^vPX*"
-
-
-def import_pyplot() -> ModuleType:
-    """`matplotlib.pyplot`, or an ImportError that says how to install it."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as exc:
-        raise ImportError(
-            'plotting needs matplotlib: install it with `pip install "sklstruct[plot]"`'
-            " or `pip install matplotlib`"
-        ) from exc
-    return plt
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
@@ -53,7 +40,13 @@ class Display:
 
     def _axes(self, ax: Any, figsize: tuple[float, float] = (6.4, 4.2)) -> Any:
         """The axes `ax`, or of a new figure (size in inches); sets ax_ and figure_."""
-        plt = import_pyplot()
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as exc:
+            raise ImportError(
+                "plotting needs matplotlib: install it with `pip install "
+                '"sklstruct[plot]"` or `pip install matplotlib`'
+            ) from exc
         if ax is None:
             _, ax = plt.subplots(figsize=figsize, layout="constrained")
         if np.ndim(ax):

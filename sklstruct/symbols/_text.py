@@ -9,11 +9,12 @@ An *analyzer* is the rule by which a string is split into symbols. There are thr
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
-from itertools import chain
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -318,16 +319,8 @@ def _grown(array, size):
     return out
 
 
-class _Numbers(dict):
-    """A dictionary that gives new keys the next number."""
-
-    def __missing__(self, key):
-        number = self[key] = len(self)
-        return number
-
-
-def _sentence_name(i):
-    return f"sentence {i}"
+# Name of a sentence for messages.
+_sentence_name = "sentence {}".format
 
 
 def number_strings(sentences: list[str], analyzer: str = "word") -> NumberedText:
@@ -358,10 +351,11 @@ def number_symbols(sentences: list, analyzer: str = "word") -> NumberedText:
     tokens = np.full(size, -1, dtype=np.int32)
     inner = np.ones(size, dtype=bool)
     inner[stop - lengths - 1] = False
-    code = _Numbers()
+    # A new symbol gets the next number.
+    code: dict = defaultdict(itertools.count().__next__)
     try:
         tokens[inner] = np.fromiter(
-            map(code.__getitem__, chain.from_iterable(sentences)),
+            map(code.__getitem__, itertools.chain.from_iterable(sentences)),
             dtype=np.int32,
             count=size - len(sentences),
         )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._checks import CheckedState, as_ids, check_length
 from .._parallel import ThreadMap, stop_flag
 from ..hierarchical._score_model import ScoreModel
-from ._scores_fast import add_scores, longest_way
+from ._scores_fast import add_scores
 from ._texts import Texts, blocks
 from ._vectorizer import NgramVectorizer
 
@@ -100,7 +100,11 @@ class ByteWeights(CheckedState):
         for array in (self.scale, self.bias):
             if not (np.abs(array) <= _MOST).all():
                 raise ValueError(f"scale and bias must be at most {_MOST:g}")
-        if longest_way(self.places[1], self.gap) > m:
+        before = self.places[1]
+        size = np.diff(before)
+        some = size > 0
+        way = size[some] + np.add.reduceat(self.gap, before[:-1][some], dtype=np.int64)
+        if (way > m).any():
             raise ValueError(f"gap must lead to one of {m} scores")
 
     @cached_property

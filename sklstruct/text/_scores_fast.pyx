@@ -18,20 +18,6 @@ cdef extern from "_scores.h" nogil:
         float factor, float *z) noexcept
 
 
-def longest_way(const int64_t[::1] before, const uint8_t[::1] gap):
-    """The most scores that the gaps of a column lead over."""
-    cdef Py_ssize_t f, k
-    cdef int64_t most = 0, way
-    with nogil:
-        for f in range(before.shape[0] - 1):
-            way = before[f + 1] - before[f]
-            for k in range(before[f], before[f + 1]):
-                way += gap[k]
-            if way > most:
-                most = way
-    return most
-
-
 def add_scores(const int32_t[::1] indices, const float[::1] data,
                const int64_t[::1] ends, float factor, const int64_t[::1] at,
                const int64_t[::1] before, const float[::1] scale,

@@ -280,9 +280,6 @@ class BaseTrainer:
         if self.verbose:
             print(message, end="")
 
-    def _before_train(self) -> None:
-        """Called first by `train`."""
-
     def train(self, model: str | os.PathLike[str], holdout: int = -1) -> None:
         """Train on the data, and write the model.
 
@@ -310,7 +307,6 @@ class BaseTrainer:
         OSError
             If the file cannot be written.
         """
-        self._before_train()
         holdout = as_number("holdout", holdout)
         if self._algorithm != "lbfgs":
             raise CRFSuiteError(
@@ -524,15 +520,14 @@ class Trainer(BaseTrainer):
 
     logparser: TrainLogParser | None = None
 
-    def _before_train(self) -> None:
-        self.logparser = TrainLogParser()
-
     def message(self, message: str) -> None:
         """Receive a line; the methods `on_...` print the lines of their events."""
         assert self.logparser is not None
         self.logparser.log.append(message)
 
     def _tell(self, event: str, *lines: str, **figures: Any) -> None:
+        if event == "start":
+            self.logparser = TrainLogParser()
         super()._tell(event, *lines)
         assert self.logparser is not None
         self.logparser.end_event(event, figures)
