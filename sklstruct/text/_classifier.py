@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,19 +35,17 @@ from .._compat import (
     available_if,
     check_weights,
 )
-from .._files import beginning_with, open_read, open_write
 from .._likelihood import TopKMixin
 from .._parallel import row_blocks, rows_per_block
 from ..hierarchical import HierarchicalClassifier
-from ..hierarchical._score_model import ScoreModel
 from ..linear import LinearClassifier
 from ..linear._labels import check_labels
 from ..symbols import encode, object_array
 from ..taxonomy import Taxonomy
 from ._choice import NAMED, Draw, vectorizer_of
-from ._file import TEXT_MODEL, Parts, model_of, write_model
 from ._prior import with_prior, without_ngrams
-from ._scores import Reduced, text_scores
+from ._reduced import ReducedMixin
+from ._scores import text_scores
 from ._second import answer_of, pays, second_stage
 from ._targets import (
     are_several,
@@ -56,21 +53,15 @@ from ._targets import (
     label_lists,
     label_shares,
     learn_names,
-    log_loss_of,
     rows_are_equal,
 )
 from ._texts import Texts, as_texts
-from ._vectorizer import NgramVectorizer, equal_parts, joined, names_of, rows_of
+from ._vectorizer import NgramVectorizer, equal_parts, names_of, rows_of
 
 # Texts that are answered at a time.
 _BLOCK = 1 << 14
 
 _OURS = HierarchicalClassifier, LinearClassifier
-
-# Parts of the largest weight that are tried, and the most that the log-loss of texts
-# may rise by.
-_PARTS = 0.03, 0.05, 0.07, 0.1, 0.15, 0.2
-_MOST_RISE = 1.02
 
 
 def _has(method: str) -> Any:
@@ -85,7 +76,7 @@ def _has(method: str) -> Any:
     return check
 
 
-class TextClassifier(TopKMixin, TextEstimator):
+class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
     r"""Classifier of texts: n-grams and a calibrated linear model.
 
     Each text is transformed to a row of tf-idf values of its n-grams (`NgramVectorizer`
@@ -315,8 +306,7 @@ class TextClassifier(TopKMixin, TextEstimator):
             given[weight_keyword(classifier) or "sample_weight"] = sample_weight
         self.estimator_ = classifier.fit(rows, y, **given)
         self.features_ = features
-        self.reduced_: Reduced | None = None
-        self.second_: Reduced | None = None
+        self.reduced_ = self.second_ = None
         if names is None and are_several(y):
             names = np.arange(y.shape[1])
         self.classes_ = self.estimator_.classes_ if names is None else names
@@ -608,151 +598,6 @@ class TextClassifier(TopKMixin, TextEstimator):
         chosen = np.concatenate([up, down])
         names = names_of(self.features_, row.indices[chosen])
         return list(zip(names, change[chosen].tolist()))
-
-    # --------------------------------------------------------------- small models
-
-    @property
-    def weight_threshold_(self) -> float:
-        """Of a reduced model, the part of the largest weight that weights exceed."""
-        if self.reduced_ is None:
-            raise AttributeError("weight_threshold_ is an attribute of reduced models")
-        return self.reduced_.threshold
-
-    def reduce(
-        self, X: Any = None, y: Any = None, *, weight_threshold: float = 0.02
-    ) -> Self:
-        """A small and fast copy: weights of 8 bits, without the smallest ones.
-
-        The copy reads the n-grams of a text and adds up the scores in one pass.
-
-        Parameters
-        ----------
-        X : iterable of str, default=None
-            Texts that `fit` has not seen: the largest threshold of .03, .05, .07, .1,
-            .15 and .2 is chosen that raises their log-loss by at most 2 %. None:
-            `weight_threshold`.
-
-        y : array-like of shape (n_texts,), or indicator of (n_texts, n_labels)
-            Labels of X, in the form that `fit` was given.
-
-        weight_threshold : float, default=0.02
-            Weights of at most this part of the largest weight of their class (or node)
-            are left out, in [0, 1). With X the threshold that others are compared with.
-
-        Returns
-        -------
-        reduced : TextClassifier
-            Its ``estimator_`` is a `HierarchicalClassifier` of the scores. It has the
-            parameters of this model; its `fit` learns a model that is not reduced.
-
-        Raises
-        ------
-        ValueError
-            If the vectorizer is not an `NgramVectorizer`, the classifier is neither a
-            `LinearClassifier` nor a `HierarchicalClassifier` of such nodes, y has a
-            label that is not in ``classes_``, or X and y are not passed together.
-        """
-        check_is_fitted(self)
-        if not isinstance(weight_threshold, Real) or not 0 <= weight_threshold < 1:
-            raise ValueError(
-                f"weight_threshold must be in [0, 1), got {weight_threshold!r:.60}"
-            )
-        if X is None and y is not None:
-            raise ValueError("y needs X, the texts of these labels")
-        equal_parts(self.features_)
-        parts: tuple[ScoreModel, sp.csr_matrix, NDArray]
-        if self.reduced_ is None:
-            parts = ScoreModel.of(self.estimator_)
-        else:
-            model, weights, _ = self.reduced_
-            parts = model, weights.sparse(), weights.bias
-        found = self._with(Reduced.of(*parts, float(weight_threshold)))
-        if X is None:
-            return found
-        texts = as_texts(X, least=1)
-        most = _MOST_RISE * log_loss_of(found, texts, y)
-        for part in _PARTS:
-            if part > weight_threshold:
-                smaller = self._with(Reduced.of(*parts, part))
-                if not log_loss_of(smaller, texts, y) <= most:
-                    break
-                found = smaller
-        return found
-
-    def _with(self, reduced: Reduced) -> Self:
-        """A copy that answers by reduced weights."""
-        found = copy(self)
-        found.reduced_ = reduced
-        found.estimator_ = reduced.model.classifier(self.n_jobs)
-        return found
-
-    def save(self, path_or_file: Any) -> None:
-        """Write the model, reduced if it is not yet, to a file.
-
-        The file has weights of 8 bits. `load` reads it without running code.
-
-        Parameters
-        ----------
-        path_or_file : str, os.PathLike or binary file object
-            A path that ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed, and cannot
-            be mapped. An older file stays as it was until the new one is complete.
-
-        Raises
-        ------
-        ValueError
-            As `reduce`, or if labels are neither strings nor integers.
-        OSError
-            If the file cannot be written.
-        """
-        check_is_fitted(self)
-        model = self if self.reduced_ is not None else self.reduce()
-        assert model.reduced_ is not None
-        parts = Parts(
-            model.get_params(deep=False),
-            equal_parts(model.features_),
-            model.reduced_,
-            model.second_,
-            model.classes_,
-            model.class_prior_,
-        )
-        store = write_model(parts)
-        with open_write(path_or_file) as file:
-            store(file)
-
-    @classmethod
-    def load(cls, path_or_file: Any) -> Self:
-        """The model in a file of `save`.
-
-        A plain file is mapped: its weights take memory only where they are read, and
-        processes share them.
-
-        Parameters
-        ----------
-        path_or_file : str, os.PathLike or binary file object
-            The file, plain or compressed.
-
-        Returns
-        -------
-        model : TextClassifier
-            A reduced model. Parameters that were objects have their defaults.
-
-        Raises
-        ------
-        ValueError
-            If the file is damaged or is not one of `save`.
-        OSError
-            If the file cannot be read.
-        """
-
-        def make(header: Any, arrays: Any) -> Any:
-            parts = model_of(header, arrays)
-            found = cls(**parts.parameters)
-            found.features_, found.second_ = joined(parts.vectorizers), parts.second
-            found.classes_, found.class_prior_ = parts.names, parts.prior
-            return found._with(parts.reduced)
-
-        with open_read(path_or_file) as (file, label):
-            return TEXT_MODEL.read(beginning_with(TEXT_MODEL.magic, file), label, make)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
