@@ -32,6 +32,20 @@ class Candidates(NamedTuple):
         """Largest number of candidates of a position."""
         return int((self.ptr[1:] - self.ptr[:-1]).max(initial=0))
 
+    def relative(self) -> tuple[Candidates, float]:
+        """(candidates whose largest factor of a position is 0, the sum of the largest).
+
+        Beside log-factors of 1e18, as those of an outlier, sums would lose the digits
+        of transitions. Factors whose sums keep 8 decimals stay as they are.
+        """
+        if np.abs(self.log_factor).max(initial=0.0) < 1e6:
+            return self, 0.0
+        position = np.repeat(np.arange(self.n_positions), np.diff(self.ptr))
+        largest = np.full(self.n_positions, -np.inf)
+        np.maximum.at(largest, position, self.log_factor)
+        factor = self.log_factor - largest[position]
+        return self._replace(log_factor=factor), float(largest.sum())
+
 
 def check_candidates(
     source: str, observation: Any, found: Any, n: int

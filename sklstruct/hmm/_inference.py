@@ -205,7 +205,7 @@ class SequenceInference(BaseEstimator):
         """Posterior probability of each candidate of each sentence."""
 
         def one(solvers, c):
-            lattice = solvers.lattice.sums(c)
+            lattice = solvers.lattice.sums(c.relative()[0])
             return lattice.marginals(), lattice.log_z()
 
         found = self._map(one, sentences)
@@ -213,6 +213,11 @@ class SequenceInference(BaseEstimator):
         return [marginals for marginals, _ in found]
 
     def _decode_one(self, solvers, c):
+        c, largest = c.relative()
+        found = self._decode_relative(solvers, c)
+        return found._replace(log_proba=found.log_proba + largest)
+
+    def _decode_relative(self, solvers, c):
         try:
             return solvers.lattice.decode(c)
         except LatticeTooLargeError:
@@ -226,6 +231,7 @@ class SequenceInference(BaseEstimator):
         return found.nearer(solvers.refinement.decode(c))
 
     def _sample_one(self, solvers, c, n_samples, rng):
+        c, _ = c.relative()
         try:
             return solvers.lattice.sums(c).sample(n_samples, rng)
         except LatticeTooLargeError:
@@ -351,7 +357,12 @@ class SequenceInference(BaseEstimator):
         """
         k = check_count("k", k, 1)
         X, sentences, _ = self._sentences(X, given, sums=False)
-        found = self._map(lambda s, c: s.lattice.n_best(c, k), sentences)
+
+        def best(solvers, c):
+            c, largest = c.relative()
+            return [(path, p + largest) for path, p in solvers.lattice.n_best(c, k)]
+
+        found = self._map(best, sentences)
         check_possible(given, [p[0][1] if p else -np.inf for p in found])
         return [
             [(self._labels(path, x).tolist(), score) for path, score in paths]

@@ -141,6 +141,21 @@ def test_group_lasso_is_the_operator_of_every_group(p):
     assert prox.norm_group_lasso(w, labels, kappa, p=p) == pytest.approx(norm)
 
 
+@pytest.mark.parametrize("kappa", [0, 1e-17, 1e-6, 0.3, 2.0, 1e12])
+def test_group_lasso_of_groups_of_other_sizes(kappa):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        group = rng.integers(0, 4, 12)
+        v = rng.normal(size=12) * np.array([1e9, 1.0, 1e-6, 1e17])[group]
+        v[rng.integers(0, 12, 2)] = 0
+        w = prox.prox_group_lasso(v, group, kappa, p=np.inf)
+        for g in np.unique(group):
+            one = prox.prox_lp(v[group == g], kappa, np.inf)
+            assert_allclose(w[group == g], one, rtol=1e-13, atol=0)
+            if kappa == 0:
+                assert (w == v).all()
+
+
 def test_group_lasso_with_p_2_is_direct(monkeypatch):
     rng = np.random.default_rng(5)
     v, group = draw(rng, 60), rng.integers(0, 9, 60)
