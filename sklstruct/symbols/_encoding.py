@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import repeat
 from typing import Any
 
@@ -270,9 +271,9 @@ def code_ids(code: dict | StringTable, values: list, unknown: int = -1) -> np.nd
 class SymbolIndex:
     """Ids of symbols: the position of each in an array of distinct labels.
 
-    Two ways to look up: a table over the range of small integers (for the ids 0, 1, ...
-    no more than a check), and a mapping, which compares as Python does: NumPy would
-    compare numbers of two kinds as float64, which merges neighbours above 2**53.
+    Three ways to look up: a table over the range of small integers (for the ids 0, 1,
+    ... no more than a check), bisection in sorted numbers or strings, a mapping for
+    objects and for values of another kind than the labels.
 
     number: the id of each string of a table, negative: no id; the last entry is that of
     all other labels. None: its position.
@@ -305,6 +306,12 @@ class SymbolIndex:
             self._code = dict(zip(self.symbols.tolist(), range(self.symbols.size)))
         return self._code
 
+    @cached_property
+    def _in_order(self) -> tuple[np.ndarray, np.ndarray]:
+        """(the symbols in order, the position of each among `symbols`)."""
+        place = np.argsort(self.symbols, kind="stable").astype(np.int32)
+        return self.symbols[place], place
+
     def id(self, label: Any) -> int:
         """Id of one label, -1 if it is not a symbol."""
         at = self.code.get(label, -1)
@@ -316,26 +323,28 @@ class SymbolIndex:
         None and NaN become -1, labels that are not known become `unknown`.
         """
         flat = _flat(values)
-        if flat.dtype.kind != "O":
+        if (
+            flat.dtype.kind == "O"
+            or isinstance(self._code, StringTable)
+            or self.symbols.dtype.kind == "O"
+        ):
+            ids = self._from_code(flat, unknown)
+        else:
             _check_kind(flat)
-        ids = np.empty(flat.size, dtype=np.int32)
-        for part in row_blocks(flat.size, _IN_CACHE):
-            ids[part] = self._ids_of(flat[part], unknown)
+            ids = np.empty(flat.size, dtype=np.int32)
+            for part in row_blocks(flat.size, _IN_CACHE):
+                ids[part] = self._from_array(flat[part], unknown)
         if flat is values:
             return ids
         if ids.size == values.size:
             return ids.reshape(values.shape)
         return np.lib.stride_tricks.sliding_window_view(ids, values.shape[1])
 
-    def _ids_of(self, flat, unknown):
-        kind = flat.dtype.kind
-        if self._table is not None and kind in "biu":
-            return self._from_table(_integers(flat), unknown)
-        if kind in "mM" and self._code is None and self.symbols.dtype.kind == kind:
-            unit = np.result_type(flat, self.symbols)
-            dates = (x.astype(unit).view(np.int64) for x in (flat, self.symbols))
-            ids = encode(*dates)
-            return np.where(ids < 0, np.int32(unknown), ids)
+    def _from_code(self, flat, unknown):
+        inverse = None
+        if flat.dtype.kind != "O":
+            _check_kind(flat)
+            flat, inverse = np.unique(flat, return_inverse=True)
         values = flat.tolist()
         try:
             ids = code_ids(self.code, values, unknown if self._number is None else -1)
@@ -348,10 +357,24 @@ class SymbolIndex:
             ids = self._number[ids]
             ids[ids < 0] = unknown
         if unknown != -1:
-            missing = flat != flat
-            if kind == "O":
-                missing = np.fromiter(map(is_missing, values), bool, len(values))
-            ids[missing] = -1
+            ids[np.fromiter(map(is_missing, values), bool, len(values))] = -1
+        return ids if inverse is None else ids[inverse.ravel()]
+
+    def _from_array(self, flat, unknown):
+        symbols = self.symbols
+        if self._table is not None and flat.dtype.kind in "biu":
+            return self._from_table(_integers(flat), unknown)
+        if symbols.size == 0 or flat.dtype.kind != symbols.dtype.kind:
+            # NumPy would compare numbers of two kinds as float64, which merges
+            # neighbours above 2**53; Python compares them exactly.
+            return self._from_code(flat, unknown)
+        symbols, place = self._in_order
+        at = np.searchsorted(symbols, flat).astype(np.int32)
+        at[at == symbols.size] = 0
+        ids = place[at]
+        ids[symbols[at] != flat] = unknown
+        if flat.dtype.kind == "f":
+            ids[np.isnan(flat)] = -1
         return ids
 
     def _from_table(self, flat, unknown):
