@@ -413,9 +413,9 @@ def prox_blocks(
 def _lower(size, block, kappa, metric):
     """min(size, r) with sum of metric (size - r)+ = kappa in each block.
 
-    r follows from the entries above it. It begins with all entries and rises as entries
-    below it are left out, until there are none (C. Michelot, Journal of Optimization
-    Theory and Applications 50, 1986). Sums over blocks keep the digits of small ones.
+    r follows from the entries above r. The first r is that of all entries; it rises
+    while entries below it are left out (C. Michelot, Journal of Optimization Theory and
+    Applications 50, 1986). Sums by block keep the digits of blocks of small entries.
     """
     r, n_above = np.where(kappa > 0, 0.0, np.inf), -1
     above = np.flatnonzero(size > r[block])
