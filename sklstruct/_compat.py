@@ -29,6 +29,7 @@ from sklearn.utils._param_validation import (
     InvalidParameterError as InvalidParameterError,
 )
 from sklearn.utils._param_validation import Options as Options
+from sklearn.utils._param_validation import RealNotInt as RealNotInt
 from sklearn.utils._param_validation import StrOptions as StrOptions
 from sklearn.utils.metadata_routing import _routing_enabled as _routing_enabled
 from sklearn.utils.validation import _check_feature_names_in as _check_feature_names_in

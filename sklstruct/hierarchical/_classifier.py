@@ -134,7 +134,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     Parameters
     ----------
-    taxonomy : str, builder, Taxonomy, list, dict or tuple of these, default="auto"
+    taxonomy : str, builder, Taxonomy, list, array, dict or tuple, default="auto"
         The tree.
 
         - "auto": the tree of "cut". With calibrated nodes (see `estimator`)
@@ -278,6 +278,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             StrOptions({"auto", *TAXONOMY_BUILDERS}),
             HasMethods("build"),
             Taxonomy,
+            np.ndarray,
             list,
             tuple,
             Mapping,

@@ -205,7 +205,8 @@ class FactoredLM(ModelClassifier):
         The classes of words.
 
         - a clusterer of words with `fit` and `classes_of`, such as
-          `sklstruct.word_classes.ExchangeClustering`; a clone is fitted to X and y. A
+          `sklstruct.word_classes.ExchangeClustering`; a clone is fitted to X and y. The
+          clone reads each sample of positive weight once, without its weight. A
           clusterer inside a `sklearn.frozen.FrozenEstimator` is not fitted again.
           `classes_of` also gives the class of unknown words;
         - a list of such clusterers, from coarse to fine;

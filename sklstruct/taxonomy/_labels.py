@@ -30,7 +30,8 @@ def as_scalar(label: Any) -> Any:
         hash(label)
     except TypeError:
         raise ValueError(
-            f"labels and names of nodes must be hashable, got {label!r:.60}"
+            f"labels and names of nodes must be hashable, got {label!r:.60}; groups of "
+            "labels are lists: array.tolist()"
         ) from None
     return label
 

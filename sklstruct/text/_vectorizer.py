@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._compat import (
     Interval,
+    RealNotInt,
     StrOptions,
     TextEstimator,
     TransformerMixin,
@@ -31,7 +32,7 @@ _MOST_KEPT = 1 << 26
 # Bounds of the number of texts that hold an n-gram.
 _NUMBER_OR_SHARE = [
     Interval(numbers.Integral, 1, None, closed="left"),
-    Interval(numbers.Real, 0, 1, closed="both"),
+    Interval(RealNotInt, 0, 1, closed="both"),
 ]
 
 

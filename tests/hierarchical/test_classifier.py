@@ -1059,6 +1059,16 @@ def test_bad_taxonomies(train, taxonomy, message):
         HierarchicalClassifier(taxonomy).fit(*train)
 
 
+def test_given_trees_may_be_arrays(train, test):
+    nested = [[0, 1], [2, 3]]
+    X, y = train[0], train[1] % 4
+    first, second = (
+        HierarchicalClassifier(tree).fit(X, y).predict_proba(test[0])
+        for tree in (nested, np.array(nested))
+    )
+    assert_array_equal(first, second)
+
+
 def test_given_tree_may_hold_more_classes(train, test):
     extra = [*NESTED, [[10], [11, 12]]]
     model = HierarchicalClassifier(extra).fit(*train)

@@ -418,6 +418,7 @@ BAD_PARAMETERS = [
     ({"analyzer": "char", "stop_words": ["a"]}, 'stop_words needs analyzer="word"'),
     ({"stop_words": ["a", 7]}, "stop_words must hold strings"),
     ({"min_df": -1}, "The 'min_df' parameter"),
+    ({"min_df": 0}, "The 'min_df' parameter"),
     ({"min_df": 9}, "min_df=9 and max_df=1.0: of 5 .* at least 9 and at most 5$"),
     (
         {"min_df": 4, "max_df": 2},
