@@ -20,7 +20,15 @@ from .._compat import (
     _check_feature_names_in,
     _fit_context,
 )
-from ..symbols import Labels, encode, is_missing, is_nan, learn_symbols, plain
+from ..symbols import (
+    Labels,
+    check_dtype,
+    encode,
+    is_missing,
+    is_nan,
+    learn_symbols,
+    plain,
+)
 from ._histories import Histories
 from ._paths import path_arrays
 from ._suffix_tree import find_histories, suffix_tree
@@ -33,8 +41,8 @@ def check_windows(
     """Validate a 2-D array of symbols; number and names of columns are set or checked.
 
     NaN is an error, with its place, unless it is the padding, the symbol that marks
-    missing history. symbols: those of `fit`; it is an error if X holds strings alone
-    and they are numbers, or the reverse.
+    missing history. symbols: those of `fit`; it is an error if X holds only symbols of
+    another kind: strings, bytes or numbers.
     """
 
     def check(X):
@@ -64,28 +72,33 @@ def check_windows(
         X = check(_filled(X, padding))
     if X.dtype.kind == "c":
         raise ValueError("Complex data not supported: symbols cannot be complex")
+    check_dtype(X)
     if symbols is not None and symbols.size:
         _check_kind(X, padding, plain(symbols[0]))
     return X
 
 
 def _check_kind(X: np.ndarray, padding: Any, known: Any) -> None:
-    """ValueError if X holds strings and the symbol `known` is a number, or reverse."""
-    strings, other = isinstance(known, str | bytes), None
-    if X.dtype.kind != "O" and strings == (X.dtype.kind in "US"):
+    """ValueError if X holds only symbols of another kind than the symbol `known`."""
+    fitted, other = _kind(known), None
+    if X.dtype.kind != "O" and fitted == _kind(X.dtype.type()):
         return
     for symbol in X.flat:  # to the first symbol of the right kind
         if is_missing(symbol) or (padding is not None and symbol == padding):
             continue
-        if isinstance(symbol, str | bytes) == strings:
+        if _kind(symbol) == fitted:
             return
         other = plain(symbol)
     if other is not None:
-        given, fitted = ("numbers", "strings")[:: 1 if strings else -1]
         raise ValueError(
-            f"X holds {given} such as {other!r}, and fit was given {fitted} such as "
-            f"{known!r}: convert X to symbols of the same kind"
+            f"X holds {_kind(other)} such as {other!r}, and fit was given {fitted} "
+            f"such as {known!r}: convert X to symbols of the same kind"
         )
+
+
+def _kind(symbol: Any) -> str:
+    named = {str: "strings", bytes: "bytes"}
+    return next((named[k] for k in named if isinstance(symbol, k)), "numbers")
 
 
 def _filled(X: Any, padding: Any) -> Any:

@@ -7,6 +7,7 @@ from .._lazy import face
 if TYPE_CHECKING:
     from ._encoding import (
         LabelLists,
+        check_dtype,
         check_missing,
         check_strings,
         encode,

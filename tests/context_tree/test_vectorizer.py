@@ -163,14 +163,19 @@ def test_symbols_of_another_kind_than_those_of_fit_are_refused(model):
         (W, strings.astype(object), "X holds strings"),
         (strings, W, "X holds numbers such as 3, and fit was given strings such as"),
         (strings, W.astype(object), "X holds numbers"),
+        (strings, strings.astype("S"), "X holds bytes such as b'3', and fit was given"),
+        (strings.astype("S"), strings, "fit was given bytes such as b'0'"),
     ):
-        model.set_params(padding="" if X is strings else -1).fit(X, W[:, 1])
+        padding = {"U": "", "S": b""}.get(X.dtype.kind, -1)
+        model.set_params(padding=padding).fit(X, W[:, 1])
         read = getattr(model, "predict_proba", None) or model.transform
         with pytest.raises(ValueError, match=words):
             read(other)
         few = np.append(other[:3].astype(object), X[:1].astype(object), axis=0)
         read(few)  # symbols of several kinds, as objects
         read(np.full((1, 2), model.padding))
+        with pytest.raises(TypeError, match="datetime64.s. are not supported"):
+            read(W.astype("M8[s]"))
 
 
 def test_none_is_padding_only_when_it_is_said():
