@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from numbers import Integral
 from types import SimpleNamespace
 from typing import Any, Self, TypeVar
 
@@ -38,6 +39,13 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples
 from ._lazy import stored
 
 MYPY = False
+
+# The values of the parameter `n_jobs` of an estimator: 0 has no meaning.
+N_JOBS = [
+    Interval(Integral, None, -1, closed="right"),
+    Interval(Integral, 1, None, closed="left"),
+    None,
+]
 
 
 class HasMethods(_SklearnHasMethods):
