@@ -61,7 +61,12 @@ def check_windows(
     X = strings_as_objects(X)
     try:
         X = check(X)
-    except TypeError as exc:
+    except (TypeError, ValueError) as exc:
+        if "inhomogeneous shape" in str(exc):
+            raise ValueError(
+                "X holds rows of several lengths: fill the shorter ones on the left "
+                "with a symbol, and give it as padding"
+            ) from None
         if "boolean value of NA" not in str(exc):
             raise
         if not (padding is None or is_nan(padding)):

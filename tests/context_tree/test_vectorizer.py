@@ -141,6 +141,7 @@ def test_strings_keep_their_meaning_across_dtypes():
         (np.array([[{"a": 1}, "b"]], dtype=object), TypeError, "string or.*number"),
         (np.array([[1 + 2j, 0]]), ValueError, "Complex"),
         (np.array(["a", "b"]), ValueError, "2D array"),
+        ([["a"], ["a", "b"]], ValueError, "X holds rows of several lengths: fill"),
         (np.empty((0, 2)), ValueError, "0 sample"),
         (np.empty((2, 0)), ValueError, "0 feature"),
         (np.array([["2020-01-01"]], dtype="datetime64[D]"), TypeError, "datetime"),
