@@ -664,6 +664,13 @@ def test_n_jobs_never_changes_results(estimator):
         assert np.array_equal(a, b)
 
 
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=repr)
+def test_labels_in_a_list_are_not_merged(estimator):
+    X, _ = toy(n=30)
+    with pytest.raises(ValueError, match="y: 'a.x00' ends with NUL"):
+        clone(estimator).fit(X, ["a", "a\0", "b"] * 10)
+
+
 def test_n_jobs_of_zero_is_refused_before_any_work():
     fit = [e for e in public_estimators() if "n_jobs" in e._get_param_names()]
     assert len(fit) > 10

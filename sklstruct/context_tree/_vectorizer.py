@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import numbers
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from .._compat import (
 from ..symbols import (
     Labels,
     check_dtype,
+    check_ends,
     encode,
     is_missing,
     is_nan,
@@ -59,6 +61,8 @@ def check_windows(
             f"padding must be one symbol, None or NaN, got {padding!r:.60}"
         )
     X = strings_as_objects(X)
+    if isinstance(X, list | tuple) and X and isinstance(X[0], list | tuple):
+        check_ends("X", chain.from_iterable(X))
     try:
         X = check(X)
     except (TypeError, ValueError) as exc:
@@ -266,7 +270,8 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X has missing values that are not the padding.
+            If X has missing values that are not the padding, or a sparse matrix cannot
+            hold values of `dtype`.
         TypeError
             If X mixes strings and numbers, or holds other objects.
         """
@@ -357,6 +362,12 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def _fit(self, X):
+        dtype = np.dtype(self.dtype)
+        if dtype.kind not in "biufc" or dtype == np.float16:
+            raise ValueError(
+                f"dtype: a sparse matrix of SciPy cannot hold {dtype}; use float32 or "
+                "float64"
+            )
         codes, self.categories_ = read_windows(self, X, self.padding, reset=True)
         build = suffix_tree if self.collapse else ContextTree.from_histories
         histories = self._histories(codes)

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from ._encoding import (
         LabelLists,
         check_dtype,
+        check_ends,
         check_missing,
         check_strings,
         encode,

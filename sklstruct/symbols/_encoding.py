@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from itertools import repeat
 from typing import Any
@@ -97,10 +98,27 @@ def label_array(values: Any) -> np.ndarray:
     return array
 
 
+def check_ends(name: str, strings: Iterable) -> None:
+    """ValueError for a string that ends with NUL; values that are not strings pass."""
+    try:
+        strings = list(strings)
+        text = "".join(strings)
+    except TypeError:
+        return
+    if "\0" in text:
+        for string in strings:
+            if string.endswith("\0"):
+                raise ValueError(
+                    f"{name}: {string!r:.60} ends with NUL, which arrays of NumPy "
+                    "lose; replace it"
+                )
+
+
 def mixed_as_objects(y: Any) -> Any:
     """A list of strings and others as objects, as NumPy would make strings of the
     others; anything else as it is."""
     if isinstance(y, list | tuple):
+        check_ends("y", y)
         strings = {issubclass(kind, str) for kind in {*map(type, y)}}
         return object_array(y) if len(strings) > 1 else y
     return y

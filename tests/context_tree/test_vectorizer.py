@@ -141,6 +141,7 @@ def test_strings_keep_their_meaning_across_dtypes():
         (np.array([[{"a": 1}, "b"]], dtype=object), TypeError, "string or.*number"),
         (np.array([[1 + 2j, 0]]), ValueError, "Complex"),
         (np.array(["a", "b"]), ValueError, "2D array"),
+        ([["a"], ["a\0"]], ValueError, "X: 'a.x00' ends with NUL"),
         ([["a"], ["a", "b"]], ValueError, "X holds rows of several lengths: fill"),
         (np.empty((0, 2)), ValueError, "0 sample"),
         (np.empty((2, 0)), ValueError, "0 feature"),
@@ -214,6 +215,12 @@ def test_missing_values_of_pandas_are_padding(padding):
 def test_bad_depth(depth):
     with pytest.raises(ValueError, match="max_depth"):
         SuffixTreeVectorizer(max_depth=depth).fit(WORDS)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, object, "U3"])
+def test_dtype_that_sparse_matrices_cannot_hold(dtype):
+    with pytest.raises(ValueError, match="dtype: a sparse matrix of SciPy cannot hold"):
+        SuffixTreeVectorizer(dtype=dtype).fit(WORDS)
 
 
 def test_width_and_depth_may_differ():
