@@ -128,16 +128,6 @@ def check_squares(X: Any, dtype: Any = None, name: str = "X") -> None:
         )
 
 
-def check_total(weight: np.ndarray, name: str = "sample_weight") -> None:
-    """Raise ValueError if checked weights are so large that their sum overflows."""
-    with np.errstate(over="ignore"):
-        total = weight.sum()
-    if not np.isfinite(total):
-        raise ValueError(
-            f"{name} sums to {total}: scale the weights, for example to a mean of 1"
-        )
-
-
 def as_ids(
     name: str,
     value: Any,

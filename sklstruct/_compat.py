@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from numbers import Integral
 from types import SimpleNamespace
 from typing import Any, Self, TypeVar
 
@@ -39,6 +40,13 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples
 from ._lazy import stored
 
 MYPY = False
+
+# The values of the parameter `n_jobs` of an estimator: 0 has no meaning.
+N_JOBS = [
+    Interval(Integral, None, -1, closed="right"),
+    Interval(Integral, 1, None, closed="left"),
+    None,
+]
 
 
 class HasMethods(_SklearnHasMethods):
@@ -201,8 +209,21 @@ else:
             return X
 
 
-def check_weights(sample_weight: Any, X: Any) -> np.ndarray:
-    """The weights of the samples X, in float64 and not negative; None: ones."""
+def check_total(weight: np.ndarray, name: str = "sample_weight") -> None:
+    """Raise ValueError if checked weights are so large that their sum overflows."""
+    with np.errstate(over="ignore"):
+        total = weight.sum()
+    if not np.isfinite(total):
+        raise ValueError(
+            f"{name} sums to {total}: scale the weights, for example to a mean of 1"
+        )
+
+
+def check_weights(
+    sample_weight: Any, X: Any, name: str = "sample_weight"
+) -> np.ndarray:
+    """The weights of the samples X, in float64, not negative, with a finite sum; None:
+    ones."""
     if sample_weight is None:
         return np.ones(_num_samples(X))
     try:
@@ -212,6 +233,7 @@ def check_weights(sample_weight: Any, X: Any) -> np.ndarray:
         if not weight.any():  # scikit-learn before 1.9
             text = "Sample weights must contain at least one non-zero number."
             raise ValueError(text)
+        check_total(weight, name)
         return weight
     except (TypeError, ValueError) as exc:
         if "sample_weight" in str(exc):

@@ -20,6 +20,7 @@ from sklearn.ensemble import BaggingClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
+from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.estimator_checks import (
     check_dataframe_column_names_consistency,
     check_dict_unchanged,
@@ -661,6 +662,23 @@ def test_n_jobs_never_changes_results(estimator):
             m.coef_.toarray() if sp.issparse(m.coef_) else m.coef_ for m in (one, two)
         )
         assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=repr)
+def test_labels_in_a_list_are_not_merged(estimator):
+    X, _ = toy(n=30)
+    with pytest.raises(ValueError, match="y: 'a.x00' ends with NUL"):
+        clone(estimator).fit(X, ["a", "a\0", "b"] * 10)
+
+
+def test_n_jobs_of_zero_is_refused_before_any_work():
+    fit = [e for e in public_estimators() if "n_jobs" in e._get_param_names()]
+    assert len(fit) > 10
+    for estimator in fit:
+        with pytest.raises(ValueError, match="The 'n_jobs' parameter of"):
+            validate_parameter_constraints(
+                estimator._parameter_constraints, {"n_jobs": 0}, estimator.__name__
+            )
 
 
 @needs_callbacks

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from .._checks import check_ids, check_total
+from .._checks import check_ids
 from .._compat import BaseEstimator, _fit_context, check_weights
 from .._docs import shared_docs
 from ..context_tree import ContextTree, Pairs, read_windows
@@ -457,8 +457,7 @@ def _read_held_out(estimator, held_out, symbols, classes):
         )
     target = read_known(y, classes)
     if weight is not None:
-        weight = check_weights(weight, y)
-        check_total(weight, "sample_weight_val")
+        weight = check_weights(weight, y, "sample_weight_val")
         keep = weight > 0
         data, target, weight = data[keep], target[keep], weight[keep]
     return data, target, weight

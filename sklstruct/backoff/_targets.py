@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from .._checks import check_dates, check_samples, check_total, strings_as_objects
+from .._checks import check_dates, check_samples, strings_as_objects
 from .._compat import check_weights
 from ..symbols import (
     check_missing,
@@ -51,7 +51,6 @@ def read_sample_weight(
     if sample_weight is None:
         return None, None
     sample_weight = check_weights(sample_weight, X)
-    check_total(sample_weight)
     keep = sample_weight > 0
     if not keep.any():
         raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import numbers
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,16 @@ from .._compat import (
     _check_feature_names_in,
     _fit_context,
 )
-from ..symbols import Labels, encode, is_missing, is_nan, learn_symbols, plain
+from ..symbols import (
+    Labels,
+    check_dtype,
+    check_ends,
+    encode,
+    is_missing,
+    is_nan,
+    learn_symbols,
+    plain,
+)
 from ._histories import Histories
 from ._paths import path_arrays
 from ._suffix_tree import find_histories, suffix_tree
@@ -33,8 +43,8 @@ def check_windows(
     """Validate a 2-D array of symbols; number and names of columns are set or checked.
 
     NaN is an error, with its place, unless it is the padding, the symbol that marks
-    missing history. symbols: those of `fit`; it is an error if X holds strings alone
-    and they are numbers, or the reverse.
+    missing history. symbols: those of `fit`; it is an error if X holds only symbols of
+    another kind: strings, bytes or numbers.
     """
 
     def check(X):
@@ -51,9 +61,16 @@ def check_windows(
             f"padding must be one symbol, None or NaN, got {padding!r:.60}"
         )
     X = strings_as_objects(X)
+    if isinstance(X, list | tuple) and X and isinstance(X[0], list | tuple):
+        check_ends("X", chain.from_iterable(X))
     try:
         X = check(X)
-    except TypeError as exc:
+    except (TypeError, ValueError) as exc:
+        if "inhomogeneous shape" in str(exc):
+            raise ValueError(
+                "X holds rows of several lengths: fill the shorter ones on the left "
+                "with a symbol, and give it as padding"
+            ) from None
         if "boolean value of NA" not in str(exc):
             raise
         if not (padding is None or is_nan(padding)):
@@ -64,28 +81,33 @@ def check_windows(
         X = check(_filled(X, padding))
     if X.dtype.kind == "c":
         raise ValueError("Complex data not supported: symbols cannot be complex")
+    check_dtype(X)
     if symbols is not None and symbols.size:
         _check_kind(X, padding, plain(symbols[0]))
     return X
 
 
 def _check_kind(X: np.ndarray, padding: Any, known: Any) -> None:
-    """ValueError if X holds strings and the symbol `known` is a number, or reverse."""
-    strings, other = isinstance(known, str | bytes), None
-    if X.dtype.kind != "O" and strings == (X.dtype.kind in "US"):
+    """ValueError if X holds only symbols of another kind than the symbol `known`."""
+    fitted, other = _kind(known), None
+    if X.dtype.kind != "O" and fitted == _kind(X.dtype.type()):
         return
     for symbol in X.flat:  # to the first symbol of the right kind
         if is_missing(symbol) or (padding is not None and symbol == padding):
             continue
-        if isinstance(symbol, str | bytes) == strings:
+        if _kind(symbol) == fitted:
             return
         other = plain(symbol)
     if other is not None:
-        given, fitted = ("numbers", "strings")[:: 1 if strings else -1]
         raise ValueError(
-            f"X holds {given} such as {other!r}, and fit was given {fitted} such as "
-            f"{known!r}: convert X to symbols of the same kind"
+            f"X holds {_kind(other)} such as {other!r}, and fit was given {fitted} "
+            f"such as {known!r}: convert X to symbols of the same kind"
         )
+
+
+def _kind(symbol: Any) -> str:
+    named = {str: "strings", bytes: "bytes"}
+    return next((named[k] for k in named if isinstance(symbol, k)), "numbers")
 
 
 def _filled(X: Any, padding: Any) -> Any:
@@ -248,7 +270,8 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X has missing values that are not the padding.
+            If X has missing values that are not the padding, or a sparse matrix cannot
+            hold values of `dtype`.
         TypeError
             If X mixes strings and numbers, or holds other objects.
         """
@@ -339,6 +362,12 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def _fit(self, X):
+        dtype = np.dtype(self.dtype)
+        if dtype.kind not in "biufc" or dtype == np.float16:
+            raise ValueError(
+                f"dtype: a sparse matrix of SciPy cannot hold {dtype}; use float32 or "
+                "float64"
+            )
         codes, self.categories_ = read_windows(self, X, self.padding, reset=True)
         build = suffix_tree if self.collapse else ContextTree.from_histories
         histories = self._histories(codes)

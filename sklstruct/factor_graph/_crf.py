@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._compat import (
+    N_JOBS,
     CallbackSupportMixin,
     Interval,
     _fit_context,
@@ -162,7 +163,7 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
         "min_count": [Interval(numbers.Integral, 0, None, closed="left"), tuple],
         "tol": [Interval(numbers.Real, 0, None, closed="left")],
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
-        "n_jobs": [numbers.Integral, None],
+        "n_jobs": N_JOBS,
         "verbose": ["verbose"],
     }
 

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from .._checks import INT32_MAX, as_random_state, check_count
 from .._compat import (
+    N_JOBS,
     CallbackSupportMixin,
     Interval,
     StrOptions,
@@ -197,7 +198,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         "proposal": [StrOptions(set(_PROPOSALS))],
         "temperature": [Interval(numbers.Real, 0, None, closed="left")],
         "inference": [StrOptions({"auto", "anneal", "icm", "exact"})],
-        "n_jobs": [numbers.Integral, None],
+        "n_jobs": N_JOBS,
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }

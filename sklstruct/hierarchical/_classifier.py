@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from .._checks import check_sparse, check_squares, is_frozen
 from .._compat import (
+    N_JOBS,
     BaseEstimator,
     CallbackSupportMixin,
     HasMethods,
@@ -289,7 +290,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         "n_taxonomies": [Interval(Integral, 1, _MOST_TREES, closed="both")],
         "threshold": [Interval(Real, 0, 1, closed="neither"), StrOptions({"f1"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }

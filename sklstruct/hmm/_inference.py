@@ -19,7 +19,7 @@ from .._checks import (
     check_ids,
     check_length,
 )
-from .._compat import BaseEstimator, Interval, check_weights
+from .._compat import N_JOBS, BaseEstimator, Interval, check_weights
 from .._docs import shared_docs
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
@@ -110,7 +110,7 @@ class SequenceInference(BaseEstimator):
     _parameter_constraints: dict = {
         "transition_weight": [Interval(Real, 0, None, closed="neither")],
         "max_states": [Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [None, Integral],
+        "n_jobs": N_JOBS,
     }
 
     transition_model_: BackoffModel

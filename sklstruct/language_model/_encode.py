@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import check_total
-from .._compat import check_weights
+from .._compat import check_total, check_weights
 from ..backoff import (
     BackoffClassifier,
     Counted,

@@ -7,7 +7,6 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +16,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._compat import StrOptions, TextEstimator, TransformerMixin, _fit_context
+from .._compat import N_JOBS, StrOptions, TextEstimator, TransformerMixin, _fit_context
 from ..compat.kenlm import Model
 from ..symbols import is_missing, number_sentences, odd_spaces, split_string
 from ..symbols._text import plain_list
@@ -316,7 +315,7 @@ class PerplexityTransformer(TransformerMixin, TextEstimator):
         "baseline": "no_validation",
         "normalize": [StrOptions({"ccnet"}), callable, None],
         "tokenizer": [callable, None],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
     }
 
     def __init__(

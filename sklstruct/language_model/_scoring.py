@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import Bunch
 
-from .._checks import check_total
-from .._compat import check_weights
+from .._compat import check_total, check_weights
 from .._likelihood import innermost, sums_by_group, weighted_sum
 from ..backoff import BackoffModel
 from ._positions import score_positions

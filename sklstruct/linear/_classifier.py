@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._checks import INT32_MAX, check_memory, check_sparse
 from .._compat import (
+    N_JOBS,
     BaseEstimator,
     CallbackSupportMixin,
     Interval,
@@ -255,7 +256,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "tol": [Interval(Real, 0, sys.float_info.max, closed="right")],
         "max_iter": [Interval(Integral, 1, INT32_MAX, closed="both"), None],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         "random_state": ["random_state"],
     }
 

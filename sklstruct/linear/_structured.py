@@ -20,7 +20,6 @@ from .._checks import (
     check_memory,
     check_sparse,
     check_squares,
-    check_total,
 )
 from .._compat import (
     BaseEstimator,
@@ -30,6 +29,7 @@ from .._compat import (
     StrOptions,
     _align_api_if_sparse,
     _fit_context,
+    check_total,
     with_callbacks,
 )
 from .._docs import shared_docs

@@ -14,7 +14,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import _num_samples
 
-from .._compat import Interval, MetaEstimatorMixin, _fit_context, with_callbacks
+from .._compat import N_JOBS, Interval, MetaEstimatorMixin, _fit_context, with_callbacks
 from .._docs import shared_docs
 from .._parallel import ThreadMap, single_blas_thread, stop_flag
 from .._progress import Progress
@@ -114,7 +114,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
         "cv": ["cv_object"],
         "scoring": [str, callable, None],
         "one_standard_error": ["boolean"],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
     }
 
     def __init__(

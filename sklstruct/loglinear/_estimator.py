@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from .._checkpoint import Checkpoint, refuse_in_batches
 from .._compat import (
+    N_JOBS,
     CallbackSupportMixin,
     Interval,
     StrOptions,
@@ -246,7 +247,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         "checkpoint": [str, os.PathLike, Checkpoint, None],
         "padding": "no_validation",
         "classes": ["array-like", None],
-        "n_jobs": [numbers.Integral, None],
+        "n_jobs": N_JOBS,
     }
 
     def __init__(

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._checkpoint import NO_STORE, Checkpoint, FileStore
 from .._checks import check_memory
 from .._compat import (
+    N_JOBS,
     BaseEstimator,
     CallbackSupportMixin,
     Interval,
@@ -207,7 +208,7 @@ class JointLogLinear(
         "checkpoint": [str, os.PathLike, Checkpoint, None],
         "padding": "no_validation",
         "classes": ["array-like", None],
-        "n_jobs": [numbers.Integral, None],
+        "n_jobs": N_JOBS,
     }
 
     def __init__(

@@ -15,7 +15,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from .._checks import check_total
 from .._compat import (
     BaseEstimator,
     Interval,
@@ -139,9 +138,7 @@ def _log_proba(estimator, X, y, sample_weight):
         log_prob = np.asarray(target_log_proba(estimator, X, y))
     if sample_weight is None:
         return log_prob, np.ones(log_prob.size)
-    weight = check_weights(sample_weight, log_prob)
-    check_total(weight)
-    return log_prob, weight
+    return log_prob, check_weights(sample_weight, log_prob)
 
 
 def _check_one_each(y):

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from .._checkpoint import Checkpoint
-from .._compat import BaseEstimator, HasMethods, Interval, StrOptions
+from .._compat import N_JOBS, BaseEstimator, HasMethods, Interval, StrOptions
 from .._likelihood import check_probabilities
 from ..backoff import Distribution
 from ..backoff._distribution import take
@@ -319,7 +319,7 @@ class FactoredLM(ModelClassifier):
         "padding": "no_validation",
         "checkpoint": [str, os.PathLike, Checkpoint, None],
         "classes": ["array-like", None],
-        "n_jobs": [numbers.Integral, None],
+        "n_jobs": N_JOBS,
         "verbose": ["verbose"],
     }
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.frozen import FrozenEstimator
 
 from .._checks import as_shares
-from .._compat import BaseEstimator, Interval, StrOptions
+from .._compat import N_JOBS, BaseEstimator, Interval, StrOptions
 from .._likelihood import check_probabilities, innermost
 from .._members import NamedMembers
 from ..backoff import Distribution, DistributionClassifier
@@ -244,7 +244,7 @@ class MixtureLM(NamedMembers, ModelClassifier):
         "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
         "refit": ["boolean"],
         "classes": ["array-like", None],
-        "n_jobs": [numbers.Integral, None],
+        "n_jobs": N_JOBS,
         "verbose": ["verbose"],
     }
 

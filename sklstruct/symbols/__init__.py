@@ -7,6 +7,8 @@ from .._lazy import face
 if TYPE_CHECKING:
     from ._encoding import (
         LabelLists,
+        check_dtype,
+        check_ends,
         check_missing,
         check_strings,
         encode,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from itertools import repeat
 from typing import Any
@@ -97,10 +98,27 @@ def label_array(values: Any) -> np.ndarray:
     return array
 
 
+def check_ends(name: str, strings: Iterable) -> None:
+    """ValueError for a string that ends with NUL; values that are not strings pass."""
+    try:
+        strings = list(strings)
+        text = "".join(strings)
+    except TypeError:
+        return
+    if "\0" in text:
+        for string in strings:
+            if string.endswith("\0"):
+                raise ValueError(
+                    f"{name}: {string!r:.60} ends with NUL, which arrays of NumPy "
+                    "lose; replace it"
+                )
+
+
 def mixed_as_objects(y: Any) -> Any:
     """A list of strings and others as objects, as NumPy would make strings of the
     others; anything else as it is."""
     if isinstance(y, list | tuple):
+        check_ends("y", y)
         strings = {issubclass(kind, str) for kind in {*map(type, y)}}
         return object_array(y) if len(strings) > 1 else y
     return y
@@ -175,7 +193,7 @@ def learn_symbols(
     flat = _flat(values)
     if flat.dtype.kind == "O":
         return _learn_objects(flat.tolist(), padding, name)
-    _check_kind(flat, dates=name != "X")
+    check_dtype(flat, dates=name != "X")
     symbols = _unique(flat)
     if padding is not None:
         if flat.dtype.kind == "f" and is_nan(padding):
@@ -196,11 +214,11 @@ def _flat(values):
     return np.ascontiguousarray(values).ravel() if base is None else base
 
 
-def _check_kind(flat, dates=True):
+def check_dtype(values: np.ndarray, dates: bool = False) -> None:
     """TypeError for values that are not symbols; dates: whether dates may be."""
-    if flat.dtype.kind not in ("biufSUmM" if dates else "biufSU"):
+    if values.dtype.kind not in ("biufSUOmM" if dates else "biufSUO"):
         raise TypeError(
-            f"symbols of dtype {flat.dtype} are not supported: the argument must be "
+            f"symbols of dtype {values.dtype} are not supported: the argument must be "
             "an array of strings, numbers or booleans"
         )
 
@@ -330,7 +348,7 @@ class SymbolIndex:
         ):
             ids = self._from_code(flat, unknown)
         else:
-            _check_kind(flat)
+            check_dtype(flat, dates=True)
             ids = np.empty(flat.size, dtype=np.int32)
             for part in row_blocks(flat.size, _IN_CACHE):
                 ids[part] = self._from_array(flat[part], unknown)
@@ -343,7 +361,7 @@ class SymbolIndex:
     def _from_code(self, flat, unknown):
         inverse = None
         if flat.dtype.kind != "O":
-            _check_kind(flat)
+            check_dtype(flat, dates=True)
             flat, inverse = np.unique(flat, return_inverse=True)
         values = flat.tolist()
         try:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..symbols import is_missing
+from ..symbols import check_ends, is_missing
 
 
 def is_absent(value: Any) -> bool:
@@ -52,6 +52,7 @@ def as_labels(labels: Any) -> NDArray:
                 f"labels must be all strings or all numbers, got {items[0]!r:.60} and "
                 f"{odd!r:.60}"
             )
+        check_ends("labels", items)
         array = np.asarray(items)
         if array.dtype.kind not in "biufUSmM" or array.ndim != 1:
             raise ValueError(f"labels must be strings or numbers, got {listed(items)}")

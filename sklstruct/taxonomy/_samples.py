@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from .._checks import check_memory, check_sparse, check_squares
 from .._compat import check_weights
+from ..symbols import mixed_as_objects
 from ._labels import as_labels
 
 
@@ -31,7 +32,7 @@ def check_samples(
     check_consistent_length(features, y)
     weight = check_weights(sample_weight, features)
     check_squares(features, np.float64)
-    labels = np.asarray(y)
+    labels = np.asarray(mixed_as_objects(y))
     if not (weight > 0).all():
         used = np.flatnonzero(weight > 0)
         features, labels, weight = features[used], labels[used], weight[used]

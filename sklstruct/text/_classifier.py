@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +24,7 @@ from .._checks import (
     weight_keyword,
 )
 from .._compat import (
+    N_JOBS,
     BaseEstimator,
     HasMethods,
     Interval,
@@ -199,7 +200,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
             name: HierarchicalClassifier._parameter_constraints[name]
             for name in ("taxonomy", "threshold")
         },
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         "random_state": ["random_state"],
     }
 

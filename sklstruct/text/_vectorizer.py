@@ -13,6 +13,7 @@ from sklearn.pipeline import FeatureUnion
 from sklearn.utils.validation import check_is_fitted
 
 from .._compat import (
+    N_JOBS,
     Interval,
     RealNotInt,
     StrOptions,
@@ -184,7 +185,7 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         "use_idf": ["boolean"],
         "sublinear_tf": ["boolean"],
         "norm": [StrOptions({"l1", "l2"}), None],
-        "n_jobs": [numbers.Integral, None],
+        "n_jobs": N_JOBS,
     }
 
     # Of the values, which are computed in float64. `TextClassifier` sets "float32" for

@@ -141,6 +141,8 @@ def test_strings_keep_their_meaning_across_dtypes():
         (np.array([[{"a": 1}, "b"]], dtype=object), TypeError, "string or.*number"),
         (np.array([[1 + 2j, 0]]), ValueError, "Complex"),
         (np.array(["a", "b"]), ValueError, "2D array"),
+        ([["a"], ["a\0"]], ValueError, "X: 'a.x00' ends with NUL"),
+        ([["a"], ["a", "b"]], ValueError, "X holds rows of several lengths: fill"),
         (np.empty((0, 2)), ValueError, "0 sample"),
         (np.empty((2, 0)), ValueError, "0 feature"),
         (np.array([["2020-01-01"]], dtype="datetime64[D]"), TypeError, "datetime"),
@@ -163,14 +165,19 @@ def test_symbols_of_another_kind_than_those_of_fit_are_refused(model):
         (W, strings.astype(object), "X holds strings"),
         (strings, W, "X holds numbers such as 3, and fit was given strings such as"),
         (strings, W.astype(object), "X holds numbers"),
+        (strings, strings.astype("S"), "X holds bytes such as b'3', and fit was given"),
+        (strings.astype("S"), strings, "fit was given bytes such as b'0'"),
     ):
-        model.set_params(padding="" if X is strings else -1).fit(X, W[:, 1])
+        padding = {"U": "", "S": b""}.get(X.dtype.kind, -1)
+        model.set_params(padding=padding).fit(X, W[:, 1])
         read = getattr(model, "predict_proba", None) or model.transform
         with pytest.raises(ValueError, match=words):
             read(other)
         few = np.append(other[:3].astype(object), X[:1].astype(object), axis=0)
         read(few)  # symbols of several kinds, as objects
         read(np.full((1, 2), model.padding))
+        with pytest.raises(TypeError, match="datetime64.s. are not supported"):
+            read(W.astype("M8[s]"))
 
 
 def test_none_is_padding_only_when_it_is_said():
@@ -208,6 +215,12 @@ def test_missing_values_of_pandas_are_padding(padding):
 def test_bad_depth(depth):
     with pytest.raises(ValueError, match="max_depth"):
         SuffixTreeVectorizer(max_depth=depth).fit(WORDS)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, object, "U3"])
+def test_dtype_that_sparse_matrices_cannot_hold(dtype):
+    with pytest.raises(ValueError, match="dtype: a sparse matrix of SciPy cannot hold"):
+        SuffixTreeVectorizer(dtype=dtype).fit(WORDS)
 
 
 def test_width_and_depth_may_differ():

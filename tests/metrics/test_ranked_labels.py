@@ -117,6 +117,8 @@ def test_bad_input(case):
         precision_at_k(Y, score, k=10)
     with pytest.raises(ValueError, match="non-zero"):
         precision_at_k(Y, score, sample_weight=np.zeros(60))
+    with pytest.raises(ValueError, match="sample_weight sums to inf"):
+        precision_at_k(Y, score, sample_weight=np.full(60, 1e308))
     for p in ([1] * 8, [0] * 9, [2] * 9):
         with pytest.raises(ValueError, match="propensity must be"):
             propensity_scored_precision_at_k(Y, score, propensity=p)

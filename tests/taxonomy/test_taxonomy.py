@@ -476,6 +476,7 @@ def self_containing():
         (lambda: Taxonomy.from_nested([]), "empty node"),
         (lambda: Taxonomy.from_nested("abc"), "must be a list"),
         (lambda: Taxonomy.from_nested([["a"], [1]]), "all strings or all numbers"),
+        (lambda: Taxonomy.from_nested([["a"], ["a\0"]]), r"labels: 'a.x00' ends"),
         (
             lambda: Taxonomy.from_nested([["a"], [None]]),
             "labels must not be missing, got None",
