@@ -38,8 +38,9 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
         - nested lists or tuples of labels, or nested mappings that name the groups,
           ``{"animal": ["dog", "cat"], "vehicle": {"road": ["bus"]}}``: see
           `Taxonomy.from_nested`;
-        - a table of paths, ``{"dog": ("animal",), "bus": ("vehicle", "road")}``: see
-          `Taxonomy.from_paths`. A mapping to lists is a table of paths if its keys are
+        - a mapping from each class to its path,
+          ``{"dog": ("animal",), "bus": ("vehicle", "road")}``: see
+          `Taxonomy.from_paths`. A mapping to lists is one of paths if its keys are
           the classes;
         - a map of nodes to parents, ``{"dog": "animal"}``: see
           `Taxonomy.from_parents`.
@@ -74,7 +75,7 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
     elif not isinstance(taxonomy, Taxonomy):
         raise ValueError(
             "taxonomy must be a Taxonomy, nested lists or mappings, a parent map or a "
-            "table of paths (or, in a classifier, a builder, its name, or a tuple of "
+            "mapping to paths (or, in a classifier, a builder, its name, or a tuple of "
             f"these), got {type(taxonomy).__name__}"
         )
     if np.array_equal(tree.classes, classes):
@@ -146,7 +147,7 @@ def _encoded(classes: NDArray) -> str:
 
 
 def _from_mapping(given: Mapping, classes: NDArray) -> Taxonomy:
-    """The tree of a mapping: groups, a table of paths or a map to parents."""
+    """The tree of a mapping: groups, paths of the classes or a map to parents."""
     nests = [value for value in given.values() if is_nest(value)]
     if not nests:
         return Taxonomy.from_parents(given)
@@ -166,7 +167,7 @@ def _from_mapping(given: Mapping, classes: NDArray) -> Taxonomy:
         if nested and by_key == by_value == wanted:
             raise ValueError(
                 "taxonomy has every class among its keys and among its values, so it "
-                "may be groups or a table of paths; say which with "
+                "may be groups or paths; say which with "
                 "Taxonomy.from_nested(taxonomy) or Taxonomy.from_paths(taxonomy)"
             )
         if not by_key and not by_value:

@@ -196,7 +196,7 @@ def test_which_encoded_labels_are_refused():
         with pytest.raises(ValueError, match=f"missing labels: .*{cause}"):
             HierarchicalClassifier(tree).fit(X, code)
     groups = {name: [name + "s"] for name in NAMES}
-    with pytest.raises(ValueError, match="may be groups or a table of paths"):
+    with pytest.raises(ValueError, match="may be groups or paths"):
         HierarchicalClassifier(groups).fit(X, code)
     with pytest.raises(ValueError, match="missing labels") as found:  # not 0 ... K - 1
         HierarchicalClassifier([["cat", "dog"], ["bus", "tram", "oak"]]).fit(
