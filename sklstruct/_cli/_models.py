@@ -85,6 +85,8 @@ def evaluate(arguments: argparse.Namespace) -> None:
     lm = load(arguments, arguments.model, out_of_vocabulary="exclude")
     # Read once: standard input cannot be read again.
     text = lm.number_text(text_of([arguments.text]), label_of(arguments.text))
+    if not text.n_sentences:
+        raise ValueError("the text holds no token to score: it is empty")
     if arguments.by_depth:
         table = lm.perplexity_by_depth(text)
         rows = [

@@ -122,11 +122,11 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         P(y \mid x) = \prod_j P(v_{j+1} \mid v_j, x),
 
     where every factor is the model of a node: a classifier over the children of the
-    node, fitted to the samples whose class is below the node. The default is a
-    multinomial logistic regression. A node with two children has one weight vector.
-    With `n_taxonomies` T > 1, :math:`P(y \mid x)` is the mean over T trees. Along a
-    balanced binary tree a prediction needs about :math:`\log_2 K` dot products instead
-    of K.
+    node, fitted to the samples whose class is below the node. For dense X the default
+    is a multinomial logistic regression; calibrated nodes (see Notes) have another
+    probability. A node with two children has one weight vector. With `n_taxonomies`
+    T > 1, :math:`P(y \mid x)` is the mean over T trees. Along a balanced binary tree a
+    prediction needs about :math:`\log_2 K` dot products instead of K.
 
     With several labels per sample (y an indicator matrix) a binary classifier predicts
     for every child of a node whether the sample has a label below the child. The

@@ -131,7 +131,7 @@ class LanguageModel(
         the text. If no word of the training text is unknown, the symbol is still a
         class, with the small probability of a class without counts. None: no symbol.
 
-    start, end : object, default="<s>", "</s>"
+    start, end : object, default="<s>" and "</s>"
         Marks around each sentence, which must not occur in it. None: no mark.
 
     max_vocabulary : int, default=None

@@ -373,7 +373,7 @@ class WeightedAutomaton(CheckedState):
             Contexts of a lower expected count are left out with their continuations, an
             approximation that bounds the work.
 
-        start, end : object, default="<s>", "</s>"
+        start, end : object, default="<s>" and "</s>"
             The marks around each string; not among the symbols.
 
         Returns

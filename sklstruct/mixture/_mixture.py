@@ -200,7 +200,6 @@ class MixtureLM(NamedMembers, ModelClassifier):
     See Also
     --------
     FactoredLM : Models of classes and of words in them; mixtures may be its factors.
-    sklstruct.language_model.interpolate : Mixes fitted models and files.
     sklstruct.language_model.interpolate : A mixture of fitted language models.
     sklstruct.backoff.mix : One back-off model of several, for a file.
 

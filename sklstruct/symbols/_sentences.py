@@ -422,7 +422,7 @@ def context_windows(
     max_depth : int, default=4
         Number of columns of `contexts`, from 1 to 2^24.
 
-    start, end : object or None, default="<s>", "</s>"
+    start, end : object or None, default="<s>" and "</s>"
         The marks around each sentence; None leaves the mark out. They must not
         occur in the sentences.
 

@@ -204,6 +204,13 @@ def test_evaluate(model, capsys):
     assert [line.split("\t")[-1] for line in lines] == test
 
 
+@pytest.mark.parametrize("form", ["--json", "--by-depth", "--per-sentence"])
+def test_an_empty_text_is_an_error_in_every_form(model, capsys, form):
+    Path("empty.txt").write_text("")
+    assert run("evaluate", "m.arpa", "empty.txt", form) == 1
+    assert "holds no token to score: it is empty" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("mark", ["end", "unknown"])
 def test_evaluate_without_a_mark(mark, folder, capsys, monkeypatch):
     """A figure without tokens is null, and sentences are those of the text."""
