@@ -60,6 +60,8 @@ def check_windows(
         raise ValueError(
             f"padding must be one symbol, None or NaN, got {padding!r:.60}"
         )
+    if np.ma.is_masked(X):
+        raise ValueError("X is masked: put the padding there, by X.filled(padding)")
     X = strings_as_objects(X)
     if isinstance(X, list | tuple) and X and isinstance(X[0], list | tuple):
         check_ends("X", chain.from_iterable(X))

@@ -221,10 +221,11 @@ def surprisal(model: Any, X: Iterable, unit: str) -> Any:
         "unknown": at.unknown,
     }
     try:
-        from pandas import DataFrame
+        from pandas import DataFrame, Series
     except ImportError:
         return Bunch(**columns)
-    return DataFrame(columns)
+    # strings of Arrow, the type of pandas 3, cannot hold lone surrogates
+    return DataFrame({**columns, "word": Series(word, dtype=object)})
 
 
 def heaviest(model: Any, k: int, depth: int | None) -> list[tuple]:

@@ -74,6 +74,10 @@ def _fault_of(X: Any) -> str:
         return f", not one string: {hint}"
     if hasattr(X, "columns"):
         return ", not a data frame; pass one column of it, a sentence in each row"
+    if hasattr(X, "tocsr"):
+        return ", not a sparse matrix: pass the words of each sentence"
+    if isinstance(X, set | frozenset):
+        return ", not a set, which has no order: pass a list"
     if isinstance(X, Mapping):
         return ", got a mapping: pass the list of its values, or of its keys"
     if not isinstance(X, Iterable) or getattr(X, "ndim", 1) == 0:
@@ -97,6 +101,8 @@ def _symbols(name: str, i: int, sentence: Any) -> Any:
             f"{name}: sentence {i} must be a string or an iterable of symbols, got a "
             "mapping: pass one of its values, such as [row['text'] for row in X]"
         )
+    if isinstance(sentence, (set, frozenset)):
+        raise TypeError(f"{name}: sentence {i} is a set; pass a list in order")
     if not isinstance(sentence, (str, bytes)):
         sentence = plain_list(sentence)
     if not isinstance(sentence, (str, list)):

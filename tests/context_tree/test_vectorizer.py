@@ -140,6 +140,7 @@ def test_strings_keep_their_meaning_across_dtypes():
         (np.array([["a", 1], [2, "b"]], dtype=object), TypeError, "uniform"),
         (np.array([[{"a": 1}, "b"]], dtype=object), TypeError, "string or.*number"),
         (np.array([[1 + 2j, 0]]), ValueError, "Complex"),
+        (np.ma.array([[1, 2]], mask=[[0, 1]]), ValueError, "X is masked: put"),
         (np.array(["a", "b"]), ValueError, "2D array"),
         ([["a"], ["a\0"]], ValueError, "X: 'a.x00' ends with NUL"),
         ([["a"], ["a", "b"]], ValueError, "X holds rows of several lengths: fill"),

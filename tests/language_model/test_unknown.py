@@ -240,6 +240,7 @@ def test_surprisal_is_minus_log_of_the_score(model):
 def test_surprisal_without_pandas(monkeypatch):
     lm = trained(["the cat sat"])
     frame = lm.surprisal(["the cat"])
+    assert "\ud800" in lm.surprisal(["the \ud800"])["word"].tolist()
     import sys
 
     monkeypatch.setitem(sys.modules, "pandas", None)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from sklstruct import LanguageModel
 from sklstruct.smoothing import WittenBellLM
@@ -79,6 +80,9 @@ def test_labels_of_arrow():
     [
         ({"text": STRINGS}, "got a mapping: pass the list of its values"),
         ([{"text": "the cat"}], "sentence 0 .* got a mapping: pass one of its values"),
+        ({"the cat"}, "not a set, which has no order: pass a list"),
+        ([{"the", "cat"}], "sentence 0 is a set; pass a list in order"),
+        (sp.csr_array([[1, 2]]), "not a sparse matrix: pass the words"),
         (pa.table({"text": STRINGS}), "not a data frame"),
         (pa.array(["the cat", None]), "sentence 1 .* got NoneType"),
         (pa.array([["the"], None]), "sentence 1 .* got NoneType"),
