@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from numbers import Integral
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
@@ -34,6 +34,15 @@ from ._parts import Vocabulary, text_parts
 from ._rows import TextRows, check_composed, for_workers
 from ._save import save_shards
 from ._sharded_fit import most_bytes, sharded_fit
+
+
+class Remote(NamedTuple):
+    """A fitted model on the workers."""
+
+    driver: ShardDriver
+    lm: LanguageModel  # not fitted
+    estimator: BackoffClassifier  # not fitted
+    labels: Labels
 
 
 class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
@@ -315,8 +324,7 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         except BaseException:
             driver.close()
             raise
-        # The model on the workers; here the language model is not fitted.
-        self._remote = driver, lm, estimator, labels
+        self._remote = Remote(driver, lm, estimator, labels)
         self._set_figures([driver])
 
     def _set_figures(self, drivers):
@@ -329,7 +337,7 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         vars(self).pop("model_", None)
         remote = vars(self).pop("_remote", None)
         if remote is not None:
-            remote[0].close()
+            remote.driver.close()
 
     def compute(self) -> LanguageModel:
         """Copy the model from the workers to this process.
