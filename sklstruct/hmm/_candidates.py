@@ -35,10 +35,10 @@ class Candidates(NamedTuple):
     def relative(self) -> tuple[Candidates, float]:
         """(candidates whose largest factor of a position is 0, the sum of the largest).
 
-        Beside log-factors of 1e18, as those of an outlier, sums would lose the digits
+        Beside log-factors of -1e18, as those of an outlier, sums would lose the digits
         of transitions. Factors whose sums keep 8 decimals stay as they are.
         """
-        if np.abs(self.log_factor).max(initial=0.0) < 1e6:
+        if self.log_factor.min(initial=0.0) > -1e6:
             return self, 0.0
         position = np.repeat(np.arange(self.n_positions), np.diff(self.ptr))
         largest = np.full(self.n_positions, -np.inf)

@@ -217,7 +217,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     Notes
     -----
-    For batches use ``HierarchicalClassifier(max_depth=0, estimator=model).partial_fit``.
+    In batches: ``HierarchicalClassifier(max_depth=0, estimator=model).partial_fit``.
     The float32 values and int32 indices of a CSR matrix may be mapped files
     (``numpy.load(file, mmap_mode="r")``), which are read in place.
 
