@@ -361,18 +361,20 @@ def test_more_labels_than_distinct_vectors():
     assert np.isfinite(model.log_likelihood(X)).all()
 
 
+@pytest.mark.parametrize("at", [0, 2])
 @pytest.mark.parametrize("outlier", [1e9, 1e15, 1e100])
 @pytest.mark.parametrize("emission", [GaussianEmission(), PoissonEmission()])
-def test_an_outlier_leaves_the_other_positions_as_they_were(emission, outlier):
+def test_an_outlier_leaves_the_other_positions_as_they_were(emission, outlier, at):
     X, y = [[0.0, 1.0, 5.0, 4.0], [5.0, 0.0, 1.0]], [[0, 0, 1, 1], [1, 0, 0]]
     model = HighOrderHMM(2, emission=emission).fit(X, y)
-    near, far = model.predict_proba([[5.0, 1.0, 1e4], [5.0, 1.0, outlier]])
+    few, many = (np.insert([3.0, 2.0], at, far) for far in (1e4, outlier))
+    near, far = model.predict_proba([few, many])
     np.testing.assert_allclose(far, near, rtol=1e-6, atol=1e-300)
-    paths, scores = zip(*model.predict_k([[5.0, 1.0, outlier]], 4)[0])
-    assert paths == tuple(p for p, _ in model.predict_k([[5.0, 1.0, 1e4]], 4)[0])
-    decoding = model.decode([[5.0, 1.0, outlier]])
+    paths, scores = zip(*model.predict_k([many], 4)[0])
+    assert paths == tuple(p for p, _ in model.predict_k([few], 4)[0])
+    decoding = model.decode([many])
     assert decoding.labels[0].tolist() == paths[0]
     assert decoding.log_proba[0] == scores[0]
-    np.testing.assert_allclose(scores[0], model.log_likelihood([[5.0, 1.0, outlier]]))
-    drawn = model.sample_posterior([[5.0, 1.0, outlier]], 300, random_state=0)[0]
+    np.testing.assert_allclose(scores[0], model.log_likelihood([many]))
+    drawn = model.sample_posterior([many], 300, random_state=0)[0]
     assert np.abs((np.asarray(drawn) == 1).mean(axis=0) - near[:, 1]).max() < 0.1

@@ -238,6 +238,7 @@ def test_path_is_that_of_fits_from_scratch(penalty, topics):
     lams = [0.3, 3.0, 1.0]
     path = lam_path(lm, topics, lams=lams, X_val=topics[:20])
     assert path.lams.tolist() == [3.0, 1.0, 0.3]
+    assert path.coefs.indices.dtype == path.coefs.indptr.dtype == np.int32
     for i, lam in enumerate(path.lams):
         alone = lm.set_params(estimator__lam=lam).fit(topics)
         model = alone.estimator_
