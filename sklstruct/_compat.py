@@ -222,8 +222,7 @@ def check_total(weight: np.ndarray, name: str = "sample_weight") -> None:
 def check_weights(
     sample_weight: Any, X: Any, name: str = "sample_weight"
 ) -> np.ndarray:
-    """The weights of the samples X, in float64, not negative, with a finite sum; None:
-    ones."""
+    """The weights of the samples X in float64, >= 0, with a finite sum; None: ones."""
     if sample_weight is None:
         return np.ones(_num_samples(X))
     try:
@@ -236,9 +235,9 @@ def check_weights(
         check_total(weight, name)
         return weight
     except (TypeError, ValueError) as exc:
-        if "sample_weight" in str(exc):
+        if name in str(exc):
             raise
-        raise ValueError(f"sample_weight: {exc!s:.100}") from exc
+        raise ValueError(f"{name}: {exc!s:.100}") from exc
 
 
 HAS_CALLBACKS = CallbackSupportMixin.__module__ != __name__

@@ -186,6 +186,8 @@ def test_losses_that_are_not_finite_are_refused(data, monkeypatch):
     model = loglinear_cv(penalty="l2", max_fits=2, padding=-1, classes=classes)
     with pytest.raises(ValueError, match="sample_weight_val sums to inf"):
         model.fit(X, y, None, X_val, y_val, np.full(y_val.size, 1e308))
+    with pytest.raises(ValueError, match="^sample_weight_val: Negative values"):
+        model.fit(X, y, None, X_val, y_val, np.full(y_val.size, -1.0))
     monkeypatch.setattr(_cv, "held_out_loss", lambda *_: np.nan)
     with pytest.raises(ValueError, match="^X_val: the held-out loss of no fit"):
         model.fit(X, y, X_val=X_val, y_val=y_val)
