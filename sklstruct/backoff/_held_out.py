@@ -30,7 +30,10 @@ VALIDATION_CONSTRAINT = {
 
 
 def refuse_held_out(estimator: Any) -> None:
-    """ValueError about `X_val` of an estimator that does not use held-out samples."""
+    """ValueError about `X_val` of an estimator that does not use held-out samples.
+
+    The remedy is the estimator's `held_out_hint`, if it has this attribute.
+    """
     raise ValueError(
         f"X_val: a {type(estimator).__name__} chooses nothing on held-out samples; "
         f"{getattr(estimator, 'held_out_hint', 'leave it out')}"
@@ -55,9 +58,6 @@ class HeldOutClassifier(BackoffClassifier):
     """
 
     validation_fraction: float
-
-    # The remedy where X_val is given to an estimator that does not use it.
-    held_out_hint: str
 
     @abstractmethod
     def _uses_held_out(self) -> bool:

@@ -225,7 +225,8 @@ def prox_lp(
     :math:`D_i t s_i + \kappa s_i^{p-1} = D_i |v_i|` and :math:`\sum_i s_i^p = 1`. Each
     of the first is one increasing equation of s given t, and the last one decreases in
     t: a safeguarded Newton method in t around Newton methods in log s, exact to
-    rounding. O(n) for each of about ten steps; O(n log n) for p = infinity.
+    rounding. O(n) for each of about ten steps; for p = infinity each step reads fewer
+    entries than the step before.
 
     For p = 2 and D = 1 it is block soft thresholding, :math:`w = [1 - \kappa /
     \|v\|_2]_+ v`. For p = infinity the largest entries are lowered to a level r, with
