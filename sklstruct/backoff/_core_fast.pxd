@@ -65,7 +65,8 @@ cdef class Model:
     cdef readonly Py_ssize_t room
     cdef readonly int n_classes, n_features
     cdef readonly bint by_proba
-    cdef readonly bint sorted_is_faster  # than the order of a text
+    cdef readonly bint sorted_is_faster  # than the order of a text, for any table
+    cdef readonly Py_ssize_t n_entries  # of the largest table of a back-off model
     cdef public list arrays  # the `ArrayModel`s of the parts
     cdef Place spare
 

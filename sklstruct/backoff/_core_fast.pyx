@@ -232,7 +232,9 @@ cdef class Model:
         """Answer a question of all contexts, in an order (None: as they are)."""
         cdef Py_ssize_t i = 0, j, k, m, n = position.shape[0]
         cdef Py_ssize_t stride = padded(self.room)
-        cdef Py_ssize_t block = BLOCK if stride <= SMALL and order is None else 1
+        # Sums of groups keep the rows of the context before in the only place.
+        cdef bint alone = what == GROUPS or order is not None or stride > SMALL
+        cdef Py_ssize_t block = 1 if alone else BLOCK
         cdef bint targets = y is not None, ordered = order is not None
         cdef bint depths = depth is not None, gates = features is not None
         # The questions to array models may not depend on their answers.
@@ -410,6 +412,7 @@ cdef class Wider(Model):
         self.arrays, self.room, self.by_proba = model.array_models(), model.room, True
         self.n_features = model.n_features
         self.sorted_is_faster = model.sorted_is_faster
+        self.n_entries = model.n_entries
 
     cdef void open(self, char* place) noexcept nogil:
         self.model.open(place)

@@ -40,7 +40,7 @@ _COUNTED_BY = ("max_depth", "padding", "classes")
 # Blocks of the docstrings of `fit` and `partial_fit`; see `shared_docs`.
 SAMPLES = """
 X : array-like or CSR matrix of shape (n_samples, n_features)
-    Dense: context windows, one symbol a column, the last column the most
+    Dense: context windows, one symbol per column, the last column the most
     recent. Sparse: the path matrix that `SuffixTreeVectorizer` makes.
 
 y : array-like of shape (n_samples,)

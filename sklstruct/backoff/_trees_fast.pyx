@@ -238,6 +238,7 @@ cdef class Backoff(Model):
         self.weight, self.max_depth = model.node_weight, tree.max_depth
         self.n_classes, self.n_features, self.room = model.n_classes, 2, sizeof(Node)
         self.root_prob, self.node_of = model._root_prob, None
+        self.n_entries = self.cls.shape[0]
         self.root_order = self.row_sum = None
         if isinstance(source, Path) or source is None:
             self.tree = Tree(tree, source)

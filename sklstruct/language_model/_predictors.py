@@ -190,12 +190,12 @@ class TextPredictor:
 
     def _targets(self, windows, token):
         y = self.encoder.labels.class_of_token[token]
-        depth, sort = None, self.kernel.sorted_is_faster
+        kernel, depth = self.kernel, None
+        sort = kernel.sorted_is_faster or order_pays(token.size, kernel.n_entries)
         if isinstance(self.distribution, BackoffModel):
             depth = np.zeros(token.size, dtype=np.int32)
-            sort |= order_pays(token.size, self.distribution.n_pairs)
         if y.min(initial=0) >= 0 and not sort:
-            log_prob = self.kernel.targets(windows.tokens, windows.end, y, depth, False)
+            log_prob = kernel.targets(windows.tokens, windows.end, y, depth, False)
             return log_prob, depth
         # A word without class has no probability; a symbol that is not a class, P = 0.
         log_prob = np.where(token == self.encoder.lost, np.nan, -np.inf)
@@ -206,7 +206,7 @@ class TextPredictor:
                 end = windows.end[rows]
                 rows = rows[by_last(windows.tokens[end - 1], windows.tokens[end - 2])]
             of_rows: Any = None if depth is None else depth[rows]
-            log_prob[rows] = self.kernel.targets(
+            log_prob[rows] = kernel.targets(
                 windows.tokens, windows.end[rows], y[rows], of_rows, False
             )
             if depth is not None:

@@ -214,6 +214,7 @@ cdef class Mixture(Composed):
             raise ValueError("the models of a mixture do not fit each other")
         self.compose(models, 8 * (2 * len(models) + self.n_features))
         self.sorted_is_faster = any([m.sorted_is_faster for m in models])
+        self.n_entries = max([m.n_entries for m in models])
         self.by_part = any([isinstance(m, Composed) and m.by_part for m in models])
 
     def targets_in_order(self, tokens, position, y, depth=None, features=None,

@@ -38,14 +38,18 @@ def test_words_without_class_end_the_history(path):
         assert np.isnan(want).sum() == text.split().count("zebra")
 
 
+@pytest.mark.parametrize("mixed", [True, False])
 @pytest.mark.parametrize("path", [None, *PATHS])
 @pytest.mark.parametrize("unknown", [None, "<unk>"])
 def test_texts_of_large_models_are_scored_in_the_order_of_the_contexts(
-    path, unknown, monkeypatch
+    path, unknown, mixed, monkeypatch
 ):
     estimator = AdditiveLM(delta=0.1)
     if path is not None:
         estimator = make_pipeline(ContextRefiner(path), estimator)
+    if mixed:
+        parts = [("a", estimator), ("b", AdditiveLM(delta=1))]
+        estimator = MixtureLM(parts, weights=[0.8, 0.2])
     model = LanguageModel(
         estimator, max_depth=3, unknown=unknown, out_of_vocabulary="exclude"
     ).fit(TEXT)
