@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -34,3 +34,9 @@ def shared_docs(**blocks: str) -> Callable[[T], T]:
         return documented
 
     return fill
+
+
+def names_of(kinds: Mapping[str, type]) -> str:
+    """The names that a parameter takes, each with its class, as lines of a block."""
+    listed = ", ".join(f'"{name}" (`{kind.__name__}`)' for name, kind in kinds.items())
+    return textwrap.fill(f"{listed}.", width=76)

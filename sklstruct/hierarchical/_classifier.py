@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -33,7 +32,7 @@ from .._compat import (
     check_weights,
     with_callbacks,
 )
-from .._docs import shared_docs
+from .._docs import names_of, shared_docs
 from .._likelihood import log_other
 from .._parallel import ThreadMap
 from .._progress import Progress
@@ -106,13 +105,7 @@ def _has_scores(model: HierarchicalClassifier) -> bool:
     return True
 
 
-@shared_docs(
-    builders=textwrap.fill(
-        ", ".join(f'"{name}" (`{b.__name__}`)' for name, b in TAXONOMY_BUILDERS.items())
-        + ".",
-        width=76,
-    )
-)
+@shared_docs(builders=names_of(TAXONOMY_BUILDERS))
 class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimator):
     r"""Classification along a taxonomy of classes, learned from the data or given.
 
@@ -138,15 +131,13 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     taxonomy : str, builder, Taxonomy, list, array, dict or tuple, default="auto"
         The tree.
 
-        - "auto": the tree of "cut". With calibrated nodes (see `estimator`)
-          `sklstruct.taxonomy.choose_shape` chooses the shape of the tree, which is flat
-          for up to 100 classes. With plain nodes, one tree is flat up to 100 classes,
-          and for more classes if K classes and m values of X (stored ones, if sparse)
-          have :math:`m K \le 10^9`. The tree is not flat if `max_depth` or `max_leaf`
-          is set, or if `estimator` is a search.
+        - "auto": the tree of "cut". With calibrated nodes (see `estimator`) it has the
+          shape of `sklstruct.taxonomy.choose_shape`. The tree is flat up to 100
+          classes; one tree with plain nodes also if K classes and m values of X (stored
+          ones, if sparse) have :math:`m K \le 10^9`, but never if `max_depth` or
+          `max_leaf` is set, or if `estimator` is a search.
         - The name of a builder: see the table of :ref:`taxonomy`.
           With calibrated nodes its tree has the shape of "auto". The names are
-
           {builders}
         - A builder with its own parameters; it is cloned.
         - A given tree, in any form that `sklstruct.taxonomy.as_taxonomy` takes: a
@@ -179,12 +170,12 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         - `PerNodeC` or `GammaPrior`: plain nodes, with a search for C of each node.
         - Another classifier with `predict_proba`: cloned for each node. NaN in X is
           passed on to the classifier, if the tree is given: builders need finite X.
-        - None: ``LinearClassifier("auto", weight_threshold=0.02)`` for sparse X, and
-          with threshold 0 for dense X and several labels per sample. For dense X and
-          one label ``LinearClassifier("log_loss", solver="quasi_newton",
-          intercept_scaling=inf, calibration=None)``; or, if "auto" may choose a tree,
-          because X is too large for a flat model, ``LinearClassifier("log_loss")``
-          whose `intercept_scaling` is the root mean square of the lengths of the rows.
+        - None: ``LinearClassifier("auto", weight_threshold=0.02)`` for sparse X, with
+          threshold 0 for dense X and several labels. For dense X and one label
+          ``LinearClassifier("log_loss", solver="quasi_newton", intercept_scaling=inf,
+          calibration=None)``; if "auto" may choose a tree and X is too large for a flat
+          model, ``LinearClassifier("log_loss", intercept_scaling=root mean square
+          length of the rows)``.
 
     n_taxonomies : int, default=1
         Number of trees whose probabilities are averaged, 1 to 10 000. If a builder is

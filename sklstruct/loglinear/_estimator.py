@@ -21,7 +21,7 @@ from .._compat import (
     available_if,
     with_callbacks,
 )
-from .._docs import shared_docs
+from .._docs import names_of, shared_docs
 from .._parallel import ThreadMap
 from .._progress import Progress
 from ..backoff import (
@@ -69,6 +69,7 @@ def _is_online(model: StructuredLogLinearLM) -> bool:
     return True
 
 
+@shared_docs(penalties=names_of(PENALTIES), solvers=names_of(SOLVERS))
 class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     r"""Log-linear model over the suffixes of a context, with structured penalties.
 
@@ -94,10 +95,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         Longest context m, at least 0. None: the number of columns, or the depth, of X.
 
     penalty : name or Penalty, default="elastic_net"
-        The shape :math:`\Omega` of the penalty: "l1" (`L1`), "l2" (`L2`), "elastic_net"
-        (`ElasticNet`), "tree_l2" (`TreeL2`), "tree_linf" (`TreeLinf`). A name stands
-        for the object with its defaults. Parameters of an object are set and searched
-        as ``penalty__gamma``.
+        The shape :math:`\Omega` of the penalty. A name stands for the object with its
+        defaults. Parameters of an object are set and searched as ``penalty__gamma``.
+        The names are
+        {penalties}
 
     lam : float, default=0.2
         Strength :math:`\lambda`, from 0 to 1e50. The loss is a total over the samples,
@@ -121,10 +122,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     solver : name or Solver, default="auto"
         The method and its stopping rules, as a name or as an object with `tol`,
-        `max_iter`, `gap_tol` and `verbose`: "auto" (`AutoSolver`), "tree_metric"
-        (`TreeMetricSolver`), "diagonal" (`DiagonalSolver`), "fista" (`FistaSolver`),
-        "active_set" (`ActiveSetSolver`). They start from Kneser-Ney smoothing (or from
-        0 if the objective is lower there).
+        `max_iter`, `gap_tol` and `verbose`. Solvers start from Kneser-Ney smoothing (or
+        from 0 if the objective is lower there). The names are
+        {solvers}
 
     prior : BackoffModel, default=None
         Another model of the same classes and context symbols, for example of a larger
@@ -193,11 +193,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     depth_ : int
         Longest context of the fitted tree.
 
-    n_features_in_ : int
-        Number of columns of X.
-
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the columns of X, if it had string names.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
+        Number of columns of X, and their names if they were strings.
 
     See Also
     --------

@@ -37,7 +37,7 @@ def test_every_display_is_public():
         name = thing.__name__
         assert issubclass(thing, Display), f"{name}: derive it from Display"
         assert name in sklstruct.plotting.__all__, (
-            f"{name}: import it in sklstruct/plotting/__init__.py and add it to __all__"
+            f"{name}: import it in sklstruct/plotting/__init__.py"
         )
 
 
