@@ -101,7 +101,6 @@ def _vectorizer(i: int, header: dict[str, Any], arrays: dict) -> NgramVectorizer
         ends = np.append(0, np.cumsum(arrays[f"lengths{i}"], dtype=np.int64))
         words = Words(arrays[f"letters{i}"], ends, int(header["n_stop"]))
         words._check_arrays()
-        words.known  # noqa: B018 - an error if two words are the same
     parent = parents_in_order(arrays[f"depth{i}"])
     symbol = np.append(0, arrays[f"symbol{i}"]).astype(np.uint32)
     is_column = np.unpackbits(arrays[f"is_column{i}"])[: parent.size - 1].astype(bool)
@@ -114,7 +113,7 @@ def _vectorizer(i: int, header: dict[str, Any], arrays: dict) -> NgramVectorizer
     shortest, longest = map(int, one.ngram_range)
     reader = Reader(one.analyzer, shortest, longest, one.lowercase, words)
     one.trie_ = NgramTrie(reader, parent, symbol, column, n_columns)
-    one.trie_.tables  # noqa: B018 - an error if two siblings are the same
+    one.trie_.make_tables()  # an error if two words or two siblings are the same
     one.n_texts_ = int(header["n_texts"])
     one.terms_ = None
     if f"terms{i}" in arrays:
