@@ -79,7 +79,7 @@ class Sampler:
 
 
 def write_sample(source, path, n_words, seed=0):
-    """Write at least n_words words to path, one sentence a line."""
+    """Write at least n_words words to path, one sentence per line."""
     from sklstruct import KneserNeyLM
     from sklstruct.language_model import LanguageModel
     from sklstruct.symbols import TextFile

@@ -17,7 +17,7 @@ python-crfsuite, and with `sklstruct.compat.pycrfsuite.install()`.
 - damaged: files with cuts and changed bytes; differences are results other than a
   ValueError or a model that answers. `peer_crashes` of 40 end python-crfsuite.
 
-`tag` is the speed on usaddress's model, one sequence a call or all: CPU, in turns.
+`tag` is the speed on usaddress's model, one sequence per call or all: CPU, in turns.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
         python benchmarks/bench_scale.py [--peer lmplz]
 
 File to modified Kneser-Ney model at order 5. `SKLSTRUCT_TEXT` is a large text, one
-sentence a line (such as that of make_large_corpus.py, 12.7 M words), `LMPLZ` the
+sentence per line (such as that of make_large_corpus.py, 12.7 M words), `LMPLZ` the
 program of KenLM that estimates models, built from its source; it runs with ``-S 4G``
 and no pruning, writes an ARPA file as it always does, and is held to one core by
 ``taskset`` of whoever runs this. Seconds are those of the processor, ours and its. The
@@ -32,7 +32,7 @@ says). Peaks of memory are those of the client, of the larger worker, and of all
 together.
 
 Case "beyond 2^31": a text of more than 2^31 - 1 words that the program writes into a
-temporary folder (5 GB, where TMPDIR says), one letter a word, one block of lines again
+temporary folder (5 GB, where TMPDIR says), one letter per word, one block of lines again
 and again: the counts of its n-grams are those of the block, times how often it stands
 there, and one word is more frequent than 2^31 - 1. Counted under ``memory`` of 4 GB
 into a Witten-Bell model of order 2; "exact" says that every count is the known one.

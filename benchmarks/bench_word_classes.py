@@ -13,7 +13,7 @@ seconds of exchange clustering. `depths`: Kneser-Ney mixed with a log-linear mod
 the same contexts, by the depth that the history matches, and that mixture as a
 back-off model over the union of contexts. `trees`: a log-linear model of words at each
 node of a tree over the words, against the flat one. Mixtures learn their weights on the
-validation file. `large`: the text of SKLSTRUCT_TEXT, one sentence a line, with the
+validation file. `large`: the text of SKLSTRUCT_TEXT, one sentence per line, with the
 names of qualities, "best" with windows of six words as in the ladder, the others of
 four; `large_threads`: in several threads, with the seconds of the clock.
 `help`: the lines of Python's help, every tenth to test, with the names of qualities and

@@ -111,7 +111,7 @@ def panels(n_rows, n_columns, sharey=False, width=7.2, height=2.3):
 
 def draw_section(curves, section, folder):
     fields = list(TITLES)
-    # one scale a column, so that the rows can be compared
+    # one scale per column, so that the rows can be compared
     figure, axes = panels(len(FAMILIES), len(fields), sharey="col")
     for row, (family, members) in zip(axes, FAMILIES.items()):
         for ax, field in zip(row, fields):

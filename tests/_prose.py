@@ -4,10 +4,11 @@ import io
 import re
 import tokenize
 
-_UNIT = r"nats?|bits?|bytes?|seconds?|digits?|samples|tokens|words|floats"
+_UNIT = r"nats?|bits?|bytes?|seconds?|digits?|samples|tokens|words|floats|numbers"
 _ITEM = (
     "sample|token|word|node|class|pair|lane|depth|symbol|context|character|entry|row|"
-    "column|edge|line|feature|group|sentence|position|step|pass|model|tree"
+    "column|edge|line|feature|group|sentence|position|step|pass|model|tree|file|level|"
+    "call"
 )
 _AFTER_OWN = (
     "and|or|as|in|to|with|for|is|are|has|have|unless|by|if|while|at|on|so|that|which|"
@@ -38,7 +39,10 @@ PHRASES = [
         "begin with the subject of the sentence",
     ),
     (rf"\b(?:{_UNIT}) an? (?:{_ITEM})\b", '"per X" for "a X"'),
-    (rf"\bone an? (?:{_ITEM})\b", '"one per X" for "one a X"'),
+    (
+        rf"\bone (?:(?!of|for|with|in)[a-z]+ )?an? (?:{_ITEM})\b",
+        '"one per X" for "one a X"',
+    ),
 ]
 PHRASES = [(re.compile(pattern, re.IGNORECASE), plain) for pattern, plain in PHRASES]
 # Names that say less than a term of the field.

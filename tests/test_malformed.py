@@ -1,7 +1,7 @@
 """No public call ends the interpreter, for all arrays of a sparse matrix.
 
 Every entry that takes sparse input is called with every malformed variant of a matrix
-that it accepts. This file runs itself in a child process, which prints one line a
+that it accepts. This file runs itself in a child process, which prints one line per
 call; where the child dies, that is a failure, and a new child goes on after it.
 """
 

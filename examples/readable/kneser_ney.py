@@ -6,10 +6,10 @@ different words that occur before it. D(c) is the discount of the counts 1, 2 an
 more, estimated for each order. With h the context and h' the context without its oldest
 word,
 
-    P(w | h) = (max(c(h w) - D(c(h w)), 0) + held(h) P(w | h')) / c(h),
+    P(w | h) = max(c(h w) - D(c(h w)), 0) / c(h) + gamma(h) P(w | h'),
 
-where held(h) is the sum of the discounts of the n-grams of h, and c(h) the sum of their
-counts. Below the unigrams P is 1 / V.
+where c(h) is the sum of the counts of the n-grams of h, and the back-off weight
+gamma(h) is the sum of their discounts, divided by c(h). Below the unigrams P is 1 / V.
 """
 
 import math
@@ -45,11 +45,11 @@ class KneserNey:
     def __init__(self, sentences, order=5):
         self.counts, self.vocabulary = count(sentences, order)
         self.discounts = [discounts(c) for c in self.counts]
-        self.total, self.held = Counter(), Counter()
+        self.total, self.discount = Counter(), Counter()
         for n, of_length in enumerate(self.counts):
             for gram, c in of_length.items():
                 self.total[gram[:-1]] += c
-                self.held[gram[:-1]] += self.discounts[n][min(c, 3) - 1]
+                self.discount[gram[:-1]] += self.discounts[n][min(c, 3) - 1]
         self.order = order
 
     def probability(self, context, word):
@@ -61,7 +61,7 @@ class KneserNey:
         n, own = len(context) + 1, 0.0
         if c := self.counts[n][(*context, word)]:
             own = c - self.discounts[n][min(c, 3) - 1]
-        return (own + self.held[context] * shorter) / self.total[context]
+        return (own + self.discount[context] * shorter) / self.total[context]
 
     def perplexity(self, sentences):
         log_likelihood = n_words = 0

@@ -256,7 +256,7 @@ class WeightedAutomaton(CheckedState):
         source, target = arcs
         share = weight[~stops] * beta[target] / beta[source]
         read = read[used[live[~stops]]]
-        # One column a symbol and state: all continuations in one product.
+        # One column per symbol and state: all continuations in one product.
         shape = (n, max(self.symbols.size, 1) * n)
         if shape[1] > INT32_MAX * 64:
             raise ValueError(

@@ -17,11 +17,11 @@ from ._problem import Problem
 def kneser_ney_weights(problem: Problem, l1_ratio: float = 0.0) -> np.ndarray:
     r"""The weights at which the model is (nearly) interpolated modified Kneser-Ney.
 
-    An interpolated model with P(p) = own + held(n) P(parent p) is the log-linear model
-    with
+    An interpolated model with P(p) = a(p) + gamma(n) P(parent p), a the discounted
+    probability and gamma the back-off weight, is the log-linear model with
 
     .. math::
-        \beta_p w_p = \ln P(p) - \ln \mathrm{held}(n) - \ln P(\mathrm{parent}\ p) \ge 0
+        \beta_p w_p = \ln P(p) - \ln \gamma(n) - \ln P(\mathrm{parent}\ p) \ge 0
 
     and, at the root, :math:`\ln P(y) - \min \ln P`. A context that always goes on in
     one way shares its weight with its only child, so that a collapsed tree starts where

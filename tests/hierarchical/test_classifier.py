@@ -1313,7 +1313,7 @@ def test_requests_that_no_machine_can_hold(train, monkeypatch):
 def test_scores_of_a_flat_model_that_no_machine_can_hold(train, monkeypatch):
     """The system would end the process; a tree of the same classes fits.
 
-    With one column three numbers a sample and class are nearly all that is needed.
+    With one column three numbers per sample and class are nearly all that is needed.
     """
     X, y = train[0][:, :1], train[1]
     monkeypatch.setattr(_checks, "physical_memory", lambda: 3.0 * 8 * 600 * 10)

@@ -301,7 +301,7 @@ def factors_of(c, path):
 
 
 def test_the_gap_of_a_beam_is_that_of_the_best_state_left_out():
-    """One state a position: the bound is the best of all first steps away from it."""
+    """One state per position: the bound is the best of all first steps away from it."""
     for seed in range(20):
         model = random_model("kneser-ney", 3, 4, seed)
         c = random_candidates(model, 4, np.random.RandomState(seed), all_classes=True)

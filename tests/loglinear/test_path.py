@@ -61,7 +61,7 @@ def root_solution(problem, penalty):
 def zero_stays(problem, penalty, w):
     """Whether the exact proximal step holds all weights below the root at zero.
 
-    The metric is one number a class, in which every penalty's operator is exact.
+    The metric is one number per class, in which every penalty's operator is exact.
     """
     g = np.empty_like(w)
     LogLinearLoss(problem).value_and_gradient(w, g)

@@ -353,7 +353,7 @@ def test_callback_stops_a_solver(solver):
         *((p, False, 3, alpha) for p in IN_TREE_METRIC for alpha in (0.7, 1.2)),
         *((L1(), False, m, 1.0) for m in (0, 1, 5)),
         *((TreeL2(), False, m, 1.0) for m in (0, 1, 5)),
-        # Only penalties that are one number a level fit a collapsed tree.
+        # Only penalties that are one number per level fit a collapsed tree.
         *((p, True, 3, 0.7) for p in COLLAPSIBLE if p in IN_TREE_METRIC),
         (L1(), True, 5, 1.0),
     ],

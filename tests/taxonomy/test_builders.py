@@ -237,7 +237,7 @@ def test_degenerate_data(name):
     rng = np.random.default_rng(0)
     ten = np.arange(10)
     cases = {
-        "one sample a class": (rng.normal(size=(10, 3)), ten),
+        "one sample per class": (rng.normal(size=(10, 3)), ten),
         "constant features": (np.ones((40, 3)), np.arange(40) % 10),
         "one feature": (rng.normal(size=(40, 1)), np.arange(40) % 10),
         "equal means": (np.tile(rng.normal(size=(4, 3)), (10, 1)), np.repeat(ten, 4)),

@@ -231,7 +231,10 @@ def test_class_mean_coordinates_are_exact_for_spherical_classes():
 def test_degenerate_data_stay_finite(gram, form, delta):
     cases = {
         "constant features": (np.ones((12, 3)), np.arange(12) % 4),
-        "one sample a class": (np.random.default_rng(0).normal(size=(8, 3)), range(8)),
+        "one sample per class": (
+            np.random.default_rng(0).normal(size=(8, 3)),
+            range(8),
+        ),
         "duplicate features": (np.repeat(synthetic(d=1)[0], 4, axis=1), synthetic()[1]),
         "one class": (np.random.default_rng(0).normal(size=(5, 2)), [0] * 5),
         "one sample": (np.ones((1, 2)), [0]),

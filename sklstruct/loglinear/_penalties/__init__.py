@@ -1,4 +1,4 @@
-"""Penalties of the log-linear model: one idea a file, objects with `bind`."""
+"""Penalties of the log-linear model: one idea per file, objects with `bind`."""
 
 from ..._penalties import L1 as L1
 from ..._penalties import L2 as L2
