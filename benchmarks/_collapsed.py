@@ -1,8 +1,8 @@
 """Contexts of any length: power-law discounts on the collapsed suffix tree.
 
 A context holds back ``d c^e`` of each of its counts c and gives ``c^e`` to the count of
-its parent; e = 0 is Kneser-Ney with one discount per depth. On a path of contexts without
-branches, ``(c^e)^f = c^(e f)`` and
+its parent; e = 0 is Kneser-Ney with one discount per depth. On a path of contexts
+without branches, ``(c^e)^f = c^(e f)`` and
 
     c - d c^e + d (c^e - b c^(e f)) = c - d b c^(e f),
 

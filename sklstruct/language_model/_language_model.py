@@ -408,7 +408,7 @@ class LanguageModel(
         estimator = self._check_parameters()
         if not isinstance(estimator, BackoffClassifier):
             raise TypeError(
-                f"estimator: a {type(estimator).__name__} learns from windows, not "
+                f"estimator: {type(estimator).__name__} learns from windows, not "
                 "from counts; count needs a model over contexts, such as KneserNeyLM"
             )
         return count(self, estimator, X, sample_weight, X_val).freeze()
@@ -489,7 +489,7 @@ class LanguageModel(
         if not isinstance(estimator, BackoffClassifier):
             raise TypeError(
                 "estimator: partial_fit needs a model over contexts, such as "
-                f"KneserNeyLM, not a {type(estimator).__name__}; use fit"
+                f"KneserNeyLM, not {type(estimator).__name__}; use fit"
             )
         check_forgetting(decay, window)
         refuse_in_batches(self.checkpoint)

@@ -1,4 +1,4 @@
-"""Solvers of the penalised log-linear model: one idea per file, objects with `solve`."""
+"""Solvers of the penalised log-linear model, objects with `solve`."""
 
 from __future__ import annotations
 

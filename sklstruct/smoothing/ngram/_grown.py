@@ -42,7 +42,8 @@ class GrownLM(BackoffClassifier):
     of the model has an arc for each pair; therefore a pair (n, y), the n-gram "n y",
     can enter W only after its prefix, the n-gram "n", and its suffix, the n-gram
     "parent(n) y". The search begins with the shortest n-grams, and tries the n-grams of
-    one context in the order of their counts. An n-gram is added if it raises the
+    one context in the order of their counts, and n-grams of equal counts by their
+    probability in the parent, smallest first. An n-gram is added if it raises the
     log-likelihood by more than :math:`\lambda`.
 
     Parameters
@@ -185,11 +186,12 @@ class GrownLM(BackoffClassifier):
     def _take(self, node, count, total, low, n_nodes):
         """(mask of the taken pairs, their shares, mass left by each node, the gain).
 
-        The search is greedy in each node, largest counts first. It takes the pairs of
-        one rank in all nodes at once.
+        The search is greedy in each node, largest counts first, and of equal counts the
+        least likely in the parent, which gain most. It takes the pairs of one rank in
+        all nodes at once.
         """
         share = (count - self.discount * np.minimum(count, 1.0)) / total
-        order = np.lexsort((-count, node))
+        order = np.lexsort((low, -count, node))
         first = np.ones(order.size, dtype=bool)
         first[1:] = node[order][1:] != node[order][:-1]
         start = np.flatnonzero(first)

@@ -81,6 +81,8 @@ class PrunedKneserNeyLM(KneserNeyLM):
     Notes
     -----
     All pairs of a depth are decided at once, with the lower orders of the whole model.
+    A path matrix does not say which symbols are which classes; then the beginning of an
+    n-gram that stays can be removed.
 
     References
     ----------
