@@ -21,7 +21,7 @@ import numpy as np
 
 from .._checks import as_numbers, check_count
 from .._warnings import warn
-from ..context_tree import Pairs
+from ..context_tree import Pairs, find_pairs
 from ..context_tree._links import drop_newest, newest_symbols
 from ..symbols import need_symbols
 from ._counted import Counted, check_counted
@@ -250,12 +250,10 @@ def counts_beside(model: BackoffModel, counted: Counted) -> np.ndarray:
     if pairs == model.pairs:
         return count
     # A smoother may have pairs that were never seen, and lack seen ones.
-    place = model.tree.find_windows(pairs.tree.windows())
-    known = model.tree.levels()[place] == pairs.tree.levels()
-    there = np.flatnonzero(known[pairs.nodes()])
-    slot = model.pairs.find(place[pairs.nodes()[there]], pairs.target[there])
+    node = pairs.tree.nodes_in(model.tree)[pairs.nodes()]
+    slot = find_pairs(model.pairs.ptr, model.pairs.target, node, pairs.target)
     of_pairs = np.zeros(model.n_pairs)
-    of_pairs[slot[slot >= 0]] = count[there[slot >= 0]]
+    of_pairs[slot[slot >= 0]] = count[slot >= 0]
     return of_pairs
 
 
