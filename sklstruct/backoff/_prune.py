@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import as_numbers, check_count
+from .._checks import by_depth, check_count
 from .._warnings import warn
 from ..context_tree import Pairs, find_pairs
 from ..context_tree._links import drop_newest, newest_symbols
@@ -293,11 +293,9 @@ def _dearest(pairs, worth, size):
 
 def check_threshold(threshold: Any, method: str) -> np.ndarray:
     """The threshold as an array, one for each depth from 1 on."""
-    least = as_numbers("threshold", threshold, "a number")
-    many = method == "count"
-    if least.ndim != 1 or least.size == 0 or (least.size > 1 and not many):
-        rows = ", or one for each depth" if many else ""
-        raise ValueError(f"threshold must be one number{rows}; got shape {least.shape}")
+    least = by_depth("threshold", threshold)
+    if least.size > 1 and method != "count":
+        raise ValueError(f"threshold must be one number; got shape {least.shape}")
     if not (least >= 0).all():
         raise ValueError(f"threshold must be at least 0, got {threshold!r}")
     return least
