@@ -168,17 +168,14 @@ class Checkpoint(BaseEstimator):
                     f"checkpoint={path!r} has a suffix, so that it must be a file, and "
                     "a folder is there; for a folder, end the name with a slash"
                 )
-            check_writable(path, name="checkpoint")
-            return
-        if not os.path.isdir(path):
-            if os.path.exists(path):
-                raise ValueError(
-                    f"checkpoint={path!r} has no suffix, so that it must be a folder, "
-                    "and something else is there; give a file a suffix, such as .ckpt"
-                )
-            check_writable(path, name="checkpoint")  # the name, and the folder above
-        else:
-            check_writable(os.path.join(path, "fit"), name="checkpoint")
+        elif os.path.isdir(path):
+            path = os.path.join(path, "fit")
+        elif os.path.exists(path):
+            raise ValueError(
+                f"checkpoint={path!r} has no suffix, so that it must be a folder, "
+                "and something else is there; give a file a suffix, such as .ckpt"
+            )
+        check_writable(path, name="checkpoint")  # the name, and the folder above
 
 
 class StateStore:

@@ -200,7 +200,7 @@ def _number(
     arguments: argparse.Namespace, memory: int, folder: str | None, bytes_per_token: int
 ) -> NumberedText | LargeText:
     """The words of the text, without marks."""
-    source = sys.stdin.buffer if arguments.text == "-" else arguments.text
+    source = source_of(arguments.text)
     file = TextFile(source, skip_blank_lines=False, memory=memory, folder=folder)
     text = file.number_or_count(bytes_per_token, "kenlm")
     label = label_of(arguments.text)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._checks import INT32_MAX, check_count
-from ..context_tree import renumber_pairs
+from ..context_tree import find_pairs, renumber_pairs
 from ..symbols import is_nan
 from ._counted import Counted, Numbering
 
@@ -42,12 +42,8 @@ class ExtendedCounts(Counted):
             stays[here] = known & stays[tree.parent[here]]
         moved, kept = old.select(stays[old.nodes()] & (class_ids[old.target] >= 0))
         moved = renumber_pairs(moved, *ids)
-        node = new.tree.find_windows(moved.tree.windows())
-        node[new.tree.levels()[node] != moved.tree.levels()] = -1
-        node = node[moved.nodes()]
-        there = np.flatnonzero(node >= 0)
-        at = np.full(moved.n_pairs, -1, dtype=np.int32)
-        at[there] = new.find(node[there], moved.target[there])
+        node = moved.tree.nodes_in(new.tree)[moved.nodes()]
+        at = find_pairs(new.ptr, new.target, node, moved.target)
         out = np.full(old.n_pairs, -1, dtype=np.int32)
         # The root has the classes that are gone, too.
         seen = np.flatnonzero(class_ids >= 0)

@@ -32,8 +32,7 @@ from ..symbols import (
     check_sizes,
     encode,
     learn_symbols,
-    object_array,
-    sort_symbols,
+    union_labels,
 )
 from ._readers import PathReader, PathTree, WindowReader
 from ._samples import Positions
@@ -268,12 +267,10 @@ class Counted:
 
     def freeze(self) -> Self:
         """Make the arrays read-only; returns the same object."""
-        tree = self.pairs.tree
-        arrays = [self.pairs.ptr, self.pairs.target, self.count]
-        if self.pairs.has_parents:
-            arrays.append(self.pairs.parent)
-        for array in (*arrays, tree.parent, tree.symbol, tree.level_ptr):
-            array.flags.writeable = False
+        for part in (self, self.pairs, self.pairs.tree):
+            for array in vars(part).values():
+                if isinstance(array, np.ndarray):
+                    array.flags.writeable = False
         return self
 
     # ---------------------------------------------------------------- reading
@@ -527,21 +524,17 @@ def _labels_of_all(parts):
                 "parts were counted with other marks (start, end, unknown) or another "
                 "analyzer; count them alike"
             )
-    # The order of the marks in a LanguageModel.
-    last = [m for m in (first.unknown, first.end, first.start) if m is not None]
-    classes = _union("y", [part.classes for part in parts], last)
-    symbols = _union("X", [part.symbols for part in parts], last)
+    if any(mark is not None for mark in (first.unknown, first.end, first.start)):
+        return union_labels(parts)
+    classes = _union("y", [part.classes for part in parts])
+    symbols = _union("X", [part.symbols for part in parts])
     return Labels(classes, symbols, **first.settings)
 
 
-def _union(name: str, parts: list[np.ndarray], last: list) -> np.ndarray:
-    """The labels of all, sorted; the marks that are among them last."""
+def _union(name: str, parts: list[np.ndarray]) -> np.ndarray:
+    """The labels of all, sorted."""
     if all(np.array_equal(part, parts[0]) for part in parts):
         return parts[0]
-    if last:
-        known = dict.fromkeys(value for part in parts for value in part.tolist())
-        words = sort_symbols(word for word in known if word not in last)
-        return object_array(words + [mark for mark in last if mark in known])
     kinds = {"S" if a.dtype.kind in "OSU" else "n" for a in parts if a.size}
     if len(kinds) > 1:
         # numpy would turn the numbers into strings.

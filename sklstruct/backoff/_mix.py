@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import as_shares
-from ..context_tree import ContextTree, Histories, Pairs, pairs_of_keys
+from ..context_tree import Pairs, pairs_of_keys, tree_of_windows
 from ..symbols import Labels, union_labels
 from ._model import BackoffModel, check_model
 from ._selected import renormalize
@@ -120,20 +120,12 @@ def _union(models: list[BackoffModel], labels: Labels) -> Pairs:
     n_symbols = labels.n_symbols
     if n_symbols is None:
         n_symbols = models[0].n_symbols
-    width = max(1, *(model.max_depth for model in models))
-    rows = []
-    for model in models:
-        symbol = _ids(labels, model.labels, model.n_symbols)
-        own = symbol[model.tree.windows()]
-        rows.append(np.full((len(own), width), -1, dtype=np.int32))
-        rows[-1][:, width - own.shape[1] :] = own
-    histories = Histories.from_windows(np.concatenate(rows), width)
-    tree, node = ContextTree.from_histories(histories, n_symbols)
+    rows = [_ids(labels, m.labels, m.n_symbols)[m.tree.windows()] for m in models]
+    tree, nodes = tree_of_windows(rows, n_symbols)
     size, keys = np.int64(labels.n_classes), []
-    for model in models:
+    for model, node in zip(models, nodes):
         class_id = labels.encode_targets(model.labels.classes)
-        of_pair, node = np.split(node, [model.n_nodes])
-        at = of_pair[model.pairs.nodes()]
+        at = node[model.pairs.nodes()]
         keys.append(at * size + class_id[model.pairs.target])
     # The keys of a model are nearly in order, which this sort makes use of.
     key = np.sort(np.concatenate(keys), kind="stable")

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import as_numbers, check_count
+from .._checks import by_depth, check_count
 from .._warnings import warn
-from ..context_tree import Pairs
+from ..context_tree import Pairs, find_pairs
 from ..context_tree._links import drop_newest, newest_symbols
 from ..symbols import need_symbols
 from ._counted import Counted, check_counted
@@ -250,12 +250,10 @@ def counts_beside(model: BackoffModel, counted: Counted) -> np.ndarray:
     if pairs == model.pairs:
         return count
     # A smoother may have pairs that were never seen, and lack seen ones.
-    place = model.tree.find_windows(pairs.tree.windows())
-    known = model.tree.levels()[place] == pairs.tree.levels()
-    there = np.flatnonzero(known[pairs.nodes()])
-    slot = model.pairs.find(place[pairs.nodes()[there]], pairs.target[there])
+    node = pairs.tree.nodes_in(model.tree)[pairs.nodes()]
+    slot = find_pairs(model.pairs.ptr, model.pairs.target, node, pairs.target)
     of_pairs = np.zeros(model.n_pairs)
-    of_pairs[slot[slot >= 0]] = count[there[slot >= 0]]
+    of_pairs[slot[slot >= 0]] = count[slot >= 0]
     return of_pairs
 
 
@@ -295,11 +293,9 @@ def _dearest(pairs, worth, size):
 
 def check_threshold(threshold: Any, method: str) -> np.ndarray:
     """The threshold as an array, one for each depth from 1 on."""
-    least = as_numbers("threshold", threshold, "a number")
-    many = method == "count"
-    if least.ndim != 1 or least.size == 0 or (least.size > 1 and not many):
-        rows = ", or one for each depth" if many else ""
-        raise ValueError(f"threshold must be one number{rows}; got shape {least.shape}")
+    least = by_depth("threshold", threshold)
+    if least.size > 1 and method != "count":
+        raise ValueError(f"threshold must be one number; got shape {least.shape}")
     if not (least >= 0).all():
         raise ValueError(f"threshold must be at least 0, got {threshold!r}")
     return least

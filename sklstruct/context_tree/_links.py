@@ -16,8 +16,7 @@ import numpy as np
 
 from . import _find_fast
 from . import _links_fast as _fast
-from ._histories import Histories
-from ._tree import ContextTree, pointers
+from ._tree import ContextTree, pointers, tree_of_windows
 
 
 def newest_symbols(tree: ContextTree) -> np.ndarray:
@@ -131,9 +130,8 @@ def close_links(tree: ContextTree, link: np.ndarray) -> tuple[ContextTree, np.nd
         shorter = np.insert(shorter[:, :-1], 0, -1, axis=1)
         shorter = shorter[shorter[:, -1] >= 0]
         rows.append(shorter)
-    histories = Histories.from_windows(np.concatenate(rows), windows.shape[1])
-    closed, terminal = ContextTree.from_histories(histories, tree.n_symbols)
-    return closed, terminal[: tree.n_nodes]
+    closed, (index, *_) = tree_of_windows(rows, tree.n_symbols)
+    return closed, index
 
 
 def node_contexts(tree: ContextTree, nodes: np.ndarray, depth: int) -> np.ndarray:

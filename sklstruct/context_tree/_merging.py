@@ -19,15 +19,6 @@ from ._tree import ContextTree, check_size, tree_of_arrays
 _BLOCK = 1 << 16
 
 
-def merge_trees(trees: Sequence[ContextTree]) -> tuple[ContextTree, list[np.ndarray]]:
-    """The union of the contexts of several tries with one numbering of their symbols.
-
-    Also its node for each node of each tree.
-    """
-    tree, _, _, _, index = _merged(trees, None)
-    return tree, index
-
-
 def merge_counts(
     parts: Sequence[tuple[Pairs, np.ndarray]],
 ) -> tuple[Pairs, np.ndarray, list[np.ndarray]]:
@@ -37,29 +28,20 @@ def merge_counts(
     Symbols and classes are numbered alike; there may be more classes in one than in
     another.
     """
-    tree, ptr, target, total, index = _merged([pairs.tree for pairs, _ in parts], parts)
-    return pairs_of_arrays(tree, ptr, target), total, index
-
-
-def _merged(trees, parts):
-    """(tree, pointers to pairs, classes, counts, nodes of each part)."""
+    trees = [pairs.tree for pairs, _ in parts]
     for tree in trees:
         tree.check_trie("a merge")
     n_levels = max(tree.n_levels for tree in trees)
     index = [np.empty(tree.n_nodes, dtype=np.int32) for tree in trees]
     sources: list = []
     n_nodes, n_pairs = np.zeros((2, n_levels), dtype=np.int64)
-    for i, tree in enumerate(trees):
+    for (pairs, count), numbers in zip(parts, index):
         for k in range(n_levels):
-            n_nodes[k] += index[i][tree.level(k)].size
-            if parts is None:
-                sources += [node_blocks(tree, k), (), ()]
-                continue
-            pairs, count = parts[i]
+            n_nodes[k] += numbers[pairs.tree.level(k)].size
             here = pairs.level(k)
             n_pairs[k] += here.stop - here.start
             sources += [
-                node_blocks(tree, k, pairs.ptr),
+                node_blocks(pairs, k),
                 [np.ascontiguousarray(pairs.target[here])],
                 [np.ascontiguousarray(count[here], dtype=np.float64)],
             ]
@@ -88,13 +70,12 @@ def _merged(trees, parts):
     for tree, numbers in zip(trees, index):
         for k in range(1, n_levels):
             numbers[tree.level(k)] += np.int32(merged.level_ptr[k])
-    return merged, ptr, target, np.concatenate(totals), index
+    return pairs_of_arrays(merged, ptr, target), np.concatenate(totals), index
 
 
-def node_blocks(
-    tree: ContextTree, k: int, ptr: np.ndarray | None = None
-) -> Iterator[np.ndarray]:
-    """The nodes of level k as records, block by block; ptr: of their pairs."""
+def node_blocks(pairs: Pairs, k: int) -> Iterator[np.ndarray]:
+    """The nodes of level k as records, block by block."""
+    tree, ptr = pairs.tree, pairs.ptr
     here, size = tree.level(k), _BLOCK // NODE.itemsize
     above = tree.level(k - 1).start if k else 0
     for at in range(here.start, here.stop, size):
@@ -102,8 +83,7 @@ def node_blocks(
         block = np.zeros(last - at, dtype=NODE)
         np.subtract(tree.parent[at:last], above, out=block["parent"])
         block["symbol"] = tree.symbol[at:last]
-        if ptr is not None:
-            np.subtract(ptr[at + 1 : last + 1], ptr[at:last], out=block["n_pairs"])
+        np.subtract(ptr[at + 1 : last + 1], ptr[at:last], out=block["n_pairs"])
         yield block
 
 

@@ -238,11 +238,6 @@ class Pairs:
             self._parent = parent
         return self._parent
 
-    @property
-    def has_parents(self) -> bool:
-        """Whether `parent` is stored."""
-        return self._parent is not None
-
     def forget_parents(self) -> None:
         """Free `parent`; it is computed again at its next use."""
         self._parent = None
@@ -396,9 +391,9 @@ class Pairs:
 
     def __sizeof__(self):
         # The scheduler of a cluster reads it to plan memory.
+        arrays = [x for x in vars(self).values() if isinstance(x, np.ndarray)]
         size = object.__sizeof__(self) + self.tree.__sizeof__()
-        size += self.ptr.nbytes + self.target.nbytes
-        return size + (self.parent.nbytes if self.has_parents else 0)
+        return size + sum(x.nbytes for x in arrays)
 
     def __repr__(self):
         return (

@@ -201,7 +201,7 @@ class RunFile(NamedTuple):
         file = Spill(folder)
         levels = [
             Level(
-                file.column(NODE, node_blocks(pairs.tree, k, pairs.ptr)),
+                file.column(NODE, node_blocks(pairs, k)),
                 file.column(np.int32, [pairs.target[pairs.level(k)]]),
                 file.column(np.float64, [count[pairs.level(k)]]),
             )

@@ -435,6 +435,15 @@ class ContextTree:
             windows[here, width - k] = self.symbol[here]
         return windows
 
+    def nodes_in(self, other: ContextTree) -> np.ndarray:
+        """The node in another trie of each context of this one, -1 if it lacks it.
+
+        Their symbols have the same ids.
+        """
+        node = other.find_windows(self.windows())
+        node[other.levels()[node] != self.levels()] = -1
+        return node
+
     # ----------------------------------------------------------- object model
 
     def __eq__(self, other):
@@ -514,6 +523,23 @@ def _fault(parent: np.ndarray, symbol: np.ndarray) -> str:
         "symbol must rise strictly within a node (children are sorted), but "
         f"symbol[{i}] = {symbol[i]} follows {symbol[i - 1]} at node {parent[i]}"
     )
+
+
+def tree_of_windows(
+    rows: list[np.ndarray], n_symbols: int
+) -> tuple[ContextTree, list[np.ndarray]]:
+    """The trie of all contexts of several arrays of windows, of any widths.
+
+    Also the node of each window of each array.
+    """
+    width = max(windows.shape[1] for windows in rows)
+    padded = [
+        np.pad(windows, ((0, 0), (width - windows.shape[1], 0)), constant_values=-1)
+        for windows in rows
+    ]
+    histories = Histories.from_windows(np.concatenate(padded), width)
+    tree, node = ContextTree.from_histories(histories, n_symbols)
+    return tree, np.split(node, np.cumsum([len(windows) for windows in rows[:-1]]))
 
 
 def check_samples(n: int) -> None:

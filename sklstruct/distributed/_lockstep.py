@@ -103,8 +103,7 @@ class Lockstep:
         self.close()
         self._thread.join()
 
-    def __del__(self) -> None:
-        self.close()
+    __del__ = close
 
 
 def _run(function, meeting):

@@ -17,7 +17,6 @@ from ..backoff import count_windows
 from ..context_tree import HistoryColumns
 from ..mixture._transforms import ContextReader
 from ..symbols import Labels, NumberedText, SentenceEncoder, encode, learn_symbols
-from ..word_classes import ExchangeClustering
 from ..word_classes._counts import count_features, neighbour_ids
 from ._client import noted
 from ._tasks import ShardCounts
@@ -79,39 +78,19 @@ def learn_rows(rows: PartRows, n: int) -> tuple[np.ndarray, np.ndarray]:
 # --------------------------------------------------------------- word classes
 
 
-class Neighbours(NamedTuple):
-    """Counts of words and their neighbours; see `count_features`."""
-
-    symbols: np.ndarray
-    counts: sp.csr_array
-
-
 def count_neighbours(
     rows: PartRows,
     n: int,
     symbols: np.ndarray,
     classes: np.ndarray,
     offsets: tuple[int, ...],
-) -> Neighbours:
-    """The counts of a part; symbols, classes: of all parts."""
+) -> sp.csr_array:
+    """The `count_features` of a part; symbols, classes: of all parts."""
     windows, target = rows.first(n)
     symbols, windows, target, n_targets = neighbour_ids(
         windows, encode(target, classes), symbols, classes, offsets
     )
-    counts = count_features(windows, target, offsets, symbols.size, n_targets)
-    return Neighbours(symbols, counts)
-
-
-def add_neighbours(a: Neighbours, b: Neighbours) -> Neighbours:
-    """The counts of two parts together."""
-    return Neighbours(a.symbols, a.counts + b.counts)
-
-
-def cluster_words(
-    clustering: ExchangeClustering, found: Neighbours, n_samples: int, n_columns: int
-) -> ExchangeClustering:
-    """The clustering fitted to the counts of all parts."""
-    return clustering.fit_counts(found.symbols, found.counts, n_samples, n_columns)
+    return count_features(windows, target, offsets, symbols.size, n_targets)
 
 
 # ------------------------------------------------------------- files of shards

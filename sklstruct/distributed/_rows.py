@@ -15,6 +15,7 @@ The rest (weights of a mixture, held-out samples) is the program of one process.
 
 from __future__ import annotations
 
+import operator
 import os
 import tempfile
 from collections.abc import Callable
@@ -40,7 +41,7 @@ from ..mixture._transforms import (
 )
 from ..symbols import Labels, need_symbols
 from ..word_classes import ContextRefiner, ExchangeClustering
-from ..word_classes._counts import check_offsets
+from ..word_classes._counts import check_offsets, neighbour_ids
 from ..word_classes._refiner import store_clustering, unfitted_clusterings
 from . import _row_tasks as tasks
 from ._cluster import Cluster
@@ -193,15 +194,18 @@ class RowsReading(TransformCache):
         rows, cluster = self._rows, self._rows.cluster
         offsets = check_offsets(clustering.offsets)
         if offsets not in self._neighbours:
-            classes = np.flatnonzero(self._totals).astype(np.int32)
-            given = [cluster.give(x) for x in (self._symbols, classes)]
+            known = self._symbols, np.flatnonzero(self._totals).astype(np.int32)
+            given = [cluster.give(x) for x in known]
             counts = [
                 cluster.submit(tasks.count_neighbours, *part, *given, offsets)
                 for part in rows.parts(self._n)
             ]
-            self._neighbours[offsets] = cluster.add_up(tasks.add_neighbours, counts)
+            words, *_ = neighbour_ids(self.X[:0], np.empty(0, int), *known, offsets)
+            total = cluster.add_up(operator.add, counts)
+            self._neighbours[offsets] = cluster.give(words), total
         found, shape = self._neighbours[offsets], (self._n, rows.n_columns)
-        return cluster.submit(tasks.cluster_words, clustering, found, *shape)
+        fit = ExchangeClustering.fit_counts
+        return cluster.submit(fit, clustering, *found, *shape)
 
     def read(self, reader: ContextReader) -> Any:
         width = reader.columns(self.X).depth

@@ -17,7 +17,7 @@ import numpy as np
 from .._parallel import ThreadMap
 from ..backoff import BackoffClassifier, BackoffModel, Counted, single_precision
 from ..backoff._estimator import check_parameters
-from ..context_tree import Pairs, merge_trees, pairs_of_arrays
+from ..context_tree import Pairs, pairs_of_arrays
 from ..context_tree._shards import Joined, PairShard, border
 from ..loglinear import PENALTIES, StructuredLogLinearLM
 from ..loglinear._estimator import reporting, set_result
@@ -209,7 +209,7 @@ def fit_shard(
     if pairs is shard:
         tree = counted.pairs.tree  # without empty levels
     elif weight is not None:  # the model has fewer contexts
-        weight = weight[merge_trees([counted.pairs.tree, tree])[1][1]]
+        weight = weight[tree.nodes_in(counted.pairs.tree)]
     pairs = pairs_of_arrays(tree, pairs.ptr, pairs.target)
     pairs.borrowed = len(border(tree, shard.bounds[0], False))
     fitted = {

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
-from ..context_tree import ContextTree, Histories, merge_trees, pairs_of_arrays
+from ..context_tree import pairs_of_arrays, tree_of_windows
 from ..symbols import is_unknown
 from ._automaton import ContextAutomaton
 from ._candidates import Candidates, candidate_rows
@@ -160,10 +160,8 @@ def with_histories(model: BackoffModel, windows: np.ndarray) -> BackoffModel:
 
     Its symbols and classes are in the order of the ids.
     """
-    whole, _ = ContextTree.from_histories(
-        Histories.from_windows(windows, windows.shape[1]), model.n_symbols
-    )
-    tree, (index, _) = merge_trees([model.tree, whole])
+    rows = [model.tree.windows(), windows]
+    tree, (index, _) = tree_of_windows(rows, model.n_symbols)
     sizes = np.zeros(tree.n_nodes, dtype=np.int64)
     sizes[index] = np.diff(model.pairs.ptr)
     log_backoff = np.zeros(tree.n_nodes)

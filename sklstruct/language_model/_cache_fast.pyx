@@ -33,19 +33,17 @@ Words are class ids, and n_words is the start mark. A negative word has no class
 takes no time, is not counted and ends the context.
 """
 
+import threading
+
 import numpy as np
 
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.pythread cimport (
-    NOWAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock,
-    PyThread_release_lock, PyThread_type_lock,
-)
 from libc.math cimport INFINITY, NAN, exp, fabs, log, log1p, pow
 from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
 from libc.string cimport memset
 
 from .._checks import INT32_MAX
-from .._log_sum cimport log_sum, log_softmax
+from .._log_sum cimport add_log, log_sum, log_softmax
 
 cdef extern from "_vector.h" nogil:
     double exp_sum "sklstruct_exp_sum"(
@@ -145,7 +143,7 @@ cdef class Counts:
     cdef readonly object settings
     cdef Shape shape
     cdef Progress at
-    cdef PyThread_type_lock lock  # of the thread that uses the counts
+    cdef object lock  # of the thread that uses the counts
     cdef const int32_t[::1] group  # the class of each word
     cdef const double[:, ::1] decay  # of single words, of longer n-grams
     cdef Node[::1] nodes
@@ -164,13 +162,7 @@ cdef class Counts:
     cdef double *unseen  # ln of the factor of a word without counts, of each class
 
     def __cinit__(self):
-        self.lock = PyThread_allocate_lock()
-        if self.lock == NULL:
-            raise MemoryError
-
-    def __dealloc__(self):
-        if self.lock != NULL:
-            PyThread_free_lock(self.lock)
+        self.lock = threading.Lock()
 
     def __init__(self, settings):
         cdef Shape *s = &self.shape
@@ -225,7 +217,7 @@ cdef class Counts:
         """Forget all words."""
         self._hold()
         self._clear()
-        PyThread_release_lock(self.lock)
+        self.lock.release()
 
     def copy(self):
         """Independent counts, with the same settings."""
@@ -244,7 +236,7 @@ cdef class Counts:
                 self.past.copy() if self.shape.length >= 0 else self.past,
             )
         finally:
-            PyThread_release_lock(self.lock)
+            self.lock.release()
         return other
 
     def __reduce__(self):
@@ -255,7 +247,7 @@ cdef class Counts:
                       self.weight, self.past]
             return Counts, (self.settings,), (self.at, [*map(np.array, arrays)])
         finally:
-            PyThread_release_lock(self.lock)
+            self.lock.release()
 
     def __setstate__(self, state):
         self.at, arrays = state
@@ -265,7 +257,7 @@ cdef class Counts:
     cdef int _hold(self) except -1:
         """The counts are for this thread alone until it releases the lock: a thread
         that makes room lets others run, and replaces what they would read."""
-        if not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
+        if not self.lock.acquire(False):
             raise ValueError(
                 "state: another thread is reading a text with this state; give each "
                 "thread its own copy"
@@ -600,7 +592,7 @@ cdef class Counts:
                 own, age = self._own(child), r.time - self._own(child)[0]
                 count[0] = own[1 + s.n_sum[0] + j] * pow(
                     self.decay[0, s.n_sum[0] + j], age)
-                part[j] = _add_exp(part[j], log(of_base[g]) + gain + log(count[0]))
+                part[j] = add_log(part[j], log(of_base[g]) + gain + log(count[0]))
             part[j] -= log(count[1] + theta)
             count += 2
         part += s.n_class
@@ -669,7 +661,7 @@ cdef class Counts:
                         out[i] = self._read(m, words[i], first[i], log_base[i], p)
                 self._make_room()  # `parts` and `features` may be those of the caller
         finally:
-            PyThread_release_lock(self.lock)
+            self.lock.release()
 
     def step(self, Mixer m, int32_t y, uint8_t first, double log_base,
              const double[::1] of_base):
@@ -680,7 +672,7 @@ cdef class Counts:
             return self._read(
                 m, y, first, log_base, NULL if of_base is None else &of_base[0])
         finally:
-            PyThread_release_lock(self.lock)
+            self.lock.release()
 
     def row(self, Mixer m, bint first, const double[::1] log_base, double[::1] out):
         """out <- ln P of all words that may come next; nothing is counted."""
@@ -702,7 +694,7 @@ cdef class Counts:
                 out[y] = log_base[y] + self.unseen[g]
             else:
                 out[y] = self._log_prob(m, &r, y, g, log_base[y], self.of_base)
-        PyThread_release_lock(self.lock)
+        self.lock.release()
 
 
 cdef _enlarged(array, need, most=None):
@@ -713,13 +705,6 @@ cdef _enlarged(array, need, most=None):
     new = np.zeros((size, *old.shape[1:]), dtype=old.dtype)
     new[:len(old)] = old
     return new
-
-
-cdef inline double _add_exp(double a, double b) noexcept nogil:
-    """ln(e^a + e^b)."""
-    if a == b:  # -inf perhaps
-        return a + log(2.0)
-    return max(a, b) + log1p(exp(-fabs(a - b)))
 
 
 cdef inline void _change(double *v, const double *decay, int32_t n, double time,

@@ -26,7 +26,6 @@ from ..backoff import (
     Distribution,
     DistributionClassifier,
     Model,
-    Path,
     WiderModel,
 )
 from ..backoff._classifier import ClassifierModel
@@ -243,11 +242,10 @@ class TreePredictor(TextPredictor):
         self.max_depth = self.width = max(1, model.max_depth)
         self.reads_history = False
 
-    @cached_property
+    @property
     def kernel(self) -> Model:
         """As of `TextPredictor`."""
-        model = self.distribution
-        return model.compiled(Path(model.max_depth, model.n_symbols))
+        return self.distribution.of_symbols
 
     @property
     def model(self) -> Distribution:

@@ -417,11 +417,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         if isinstance(counted, DeferredCounts):
             return self._grow(counted, counted.positions)
         pairs, count = counted.expanded()
-        tree = pairs.tree
         fitted = self._grow(counted, Positions.of_counts(pairs, count))
-        node = fitted.pairs.tree.find_windows(tree.windows())
-        same = fitted.pairs.tree.levels()[node] == tree.levels()
-        return fitted._replace(new_index=np.where(same, node, -1).astype(np.int32))
+        return fitted._replace(new_index=pairs.tree.nodes_in(fitted.pairs.tree))
 
     def _grow(self, counted, samples):
         """The model of an active set."""

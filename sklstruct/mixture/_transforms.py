@@ -105,7 +105,10 @@ class LazyTransform:
         model = estimator.backoff_model_
         if for_gate:
             if model.tree is not whole.pairs.tree:
-                weight = weight_at(model, columns, samples.weight)
+                at = np.bincount(
+                    model.locate(columns.windows()), samples.weight, model.n_nodes
+                )
+                weight = single_precision(model.tree.add_up(at))
             model.node_weight = weight
         return model
 
@@ -221,13 +224,6 @@ class TransformCache:
         if id(reader) not in self._contexts:
             self._contexts[id(reader)] = reader.read(self.X)
         return self._contexts[id(reader)]
-
-
-def weight_at(model: BackoffModel, columns: HistoryColumns, weight: NDArray) -> NDArray:
-    """Weight of the training samples at or below each node of a model."""
-    tree = model.tree
-    node = model.locate(columns.windows())
-    return single_precision(tree.add_up(np.bincount(node, weight, tree.n_nodes)))
 
 
 def selectable(X: Any) -> Any:

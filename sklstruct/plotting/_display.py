@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self, dataclass_transform
+from typing import TYPE_CHECKING, Any, dataclass_transform
 
 import numpy as np
 
@@ -33,10 +33,6 @@ class Display:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclass(repr=False, eq=False)(cls)
-
-    def plot(self, ax: Any = None) -> Self:
-        """Draw the figures on `ax`, or on a new figure."""
-        raise NotImplementedError
 
     def _axes(self, ax: Any, figsize: tuple[float, float] = (6.4, 4.2)) -> Any:
         """The axes `ax`, or of a new figure (size in inches); sets ax_ and figure_."""

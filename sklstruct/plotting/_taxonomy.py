@@ -28,17 +28,6 @@ _LEAST_POINTS = 2.5  # smaller letters are not drawn
 _COLOURED_FROM = 0.5  # the accuracy of the darkest dots
 
 
-def classifier_of(estimator: Any) -> HierarchicalClassifier:
-    """The classifier itself, or that at the end of a pipeline."""
-    model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
-    if not isinstance(model, HierarchicalClassifier):
-        raise ValueError(
-            f"estimator must be a HierarchicalClassifier, or a Pipeline whose last "
-            f"step is one, got {estimator!r}"
-        )
-    return model
-
-
 def _node_accuracy(
     taxonomy: Taxonomy, proba: NDArray, code: NDArray
 ) -> tuple[NDArray, NDArray]:
@@ -179,7 +168,12 @@ class TaxonomyDisplay(Display):
             Another kind of estimator, several labels per sample, no label that it
             knows, no such tree.
         """
-        model = classifier_of(estimator)
+        model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+        if not isinstance(model, HierarchicalClassifier):
+            raise ValueError(
+                f"estimator must be a HierarchicalClassifier, or a Pipeline whose last "
+                f"step is one, got {estimator!r}"
+            )
         check_is_fitted(model, "taxonomies_")
         model._one_label("from_estimator", "TaxonomyDisplay(taxonomies_[0])")
         if not 0 <= tree < len(model.taxonomies_):

@@ -90,10 +90,6 @@ class NGramSmoother(BackoffClassifier):
         into the counts.
         """
 
-    def _used_counts(self, pairs: Pairs, count: np.ndarray) -> np.ndarray:
-        """The counts that are smoothed; they may be written into `count`."""
-        return count
-
     def _base_level(self, root: np.ndarray) -> tuple[np.ndarray, int]:
         """(the distribution above the depth `first`, `first`); root: its counts."""
         # A unigram estimator has smoothed the counts; smoothing them again would give
@@ -102,7 +98,6 @@ class NGramSmoother(BackoffClassifier):
         return base_distribution(self.base, root, self.classes_), first
 
     def _fit_tree(self, pairs, count):
-        count = self._used_counts(pairs, count)
         root = count[: pairs.n_classes].copy()
         base, first = self._base_level(root)
         shares = self._shares(pairs, count, first)

@@ -196,7 +196,7 @@ def smooth(Streams s, const double[:, ::1] discounts, const double[::1] base):
                     here.value[i] += mass * (
                         above.value[above.place[y]] if k else base[y]
                     )
-                # A probability that underflows is not 0; see `logarithms`.
+                # A probability that underflows is not 0; see `hand_down`.
                 put_record(s, k, -1.0 if here.gone[i] else max(here.value[i], DBL_MIN))
             put_record(s, n_levels + k, mass if some else 1.0)
     s.close()

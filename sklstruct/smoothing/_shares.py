@@ -104,14 +104,7 @@ def hand_down(
             pairs.tree.parent, pairs.ptr, pairs.target, pairs.parent,
             np.zeros(pairs.tree.n_nodes), backoff_mass, discounted,
         )  # fmt: skip
-    return logarithms(discounted, backoff_mass)
-
-
-def logarithms(
-    proba: np.ndarray, backoff_mass: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """(log_prob, log_backoff), written into the probabilities and the masses."""
     backoff_mass[0] = 1.0  # every class has a pair at the root
     # Weights of 1e-160 and the like underflow when they are squared.
-    np.maximum(proba, np.finfo(np.float64).tiny, out=proba)
-    return np.log(proba, out=proba), np.log(backoff_mass, out=backoff_mass)
+    np.maximum(discounted, np.finfo(np.float64).tiny, out=discounted)
+    return np.log(discounted, out=discounted), np.log(backoff_mass, out=backoff_mass)

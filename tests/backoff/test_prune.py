@@ -288,7 +288,7 @@ def test_a_context_that_nearly_covers_its_parent():
     [
         (-1.0, {}, "threshold must be at least 0"),
         (np.nan, {}, "threshold must be at least 0"),
-        ("x", {}, "threshold must be a number"),
+        ("x", {}, "threshold must be numbers"),
         ([1e-7, 1e-6], {}, "threshold must be one number; got shape"),
         ([[1]], {"method": "count"}, "one for each depth"),
         (1, {"method": "count"}, "counts must be given"),

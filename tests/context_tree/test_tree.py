@@ -17,9 +17,9 @@ from sklstruct.context_tree import (
     find_histories,
     find_paths,
     merge_counts,
-    merge_trees,
     suffix_tree,
     tree_of_paths,
+    tree_of_windows,
 )
 from sklstruct.context_tree._paths import path_arrays
 from sklstruct.symbols._encoding import sliding_base
@@ -460,7 +460,7 @@ def test_too_few_symbols_and_other_misuse():
     last, _ = suffix_tree(Histories.from_windows(np.zeros((1, 3), np.int32), 3), 1)
     for method in (
         lambda t: t.select([True, True]),
-        lambda t: merge_trees([t, t]),
+        lambda t: tree_of_windows([t.windows()], 1),
         lambda t: t.find_windows([[0]]),
     ):
         with pytest.raises(ValueError, match="collapsed; expand it first"):

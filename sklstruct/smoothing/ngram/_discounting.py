@@ -136,6 +136,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         return isinstance(self.discount, str) and self.discount == "by_block"
 
     def _used_counts(self, pairs, count):
+        """The counts that are smoothed; they may be written into `count`."""
         return pairs.adjust_counts(count) if self._counts_contexts else count
 
     def _find(self, discount, pairs, count, first_level):

@@ -138,7 +138,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
         with warnings.catch_warnings():
             # The fit after pruning warns of its discounts.
             warnings.simplefilter("ignore", UserWarning)
-            whole = np.exp(self._fit_tree(pairs, count.copy())[0])
+            whole = np.exp(super()._fit_counted(counted, False).log_prob)
         ahead = next_contexts(pairs, counted.labels)
         keep, adjusted = self._choose(pairs, count, whole, ahead)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from ..._checks import check_rows
+from ..._checks import as_floats, check_rows
 from ..._compat import BaseEstimator, _fit_context
 from ..._docs import shared_docs
 from ...backoff import (
@@ -272,15 +272,7 @@ def check_counts(counts: ArrayLike, labels: Any = None) -> np.ndarray:
 
     labels: names of the classes in errors; None: errors give their indices.
     """
-    try:
-        counts = np.ascontiguousarray(counts, dtype=np.float64)
-    except (TypeError, ValueError) as exc:
-        raise ValueError(f"counts must be numbers: {exc!s:.100}") from exc
-    if counts.ndim != 1:
-        raise ValueError(
-            f"counts must be 1-dimensional, one number per class, got {counts.ndim} "
-            "dimensions"
-        )
+    counts = as_floats("counts", counts)
     if counts.size == 0:
         raise ValueError("counts is empty: there is nothing to learn from")
     if not counts.min() >= 0:  # NaN too

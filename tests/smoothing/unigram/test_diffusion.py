@@ -476,7 +476,7 @@ def test_time_that_makes_probabilities_negative_names_the_largest():
         ([1, np.nan], None, r"counts\[1\] = nan"),
         ([1, np.inf], None, "finite"),
         ([[1, 2]], None, "1-dimensional"),
-        (["a"], None, "must be numbers"),
+        (["a"], None, "must hold numbers"),
         ([1, 2], ["a"], "2 counts for 1 classes"),
         ([1, 2], [None, "a"], "missing"),
         ([1, 2], ["a", "a"], "twice"),
