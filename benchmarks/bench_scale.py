@@ -33,9 +33,10 @@ together.
 
 Case "beyond 2^31": a text of more than 2^31 - 1 words that the program writes into a
 temporary folder (5 GB, where TMPDIR says), one letter per word, one block of lines
-again and again: the counts of its n-grams are those of the block, times how often it stands
-there, and one word is more frequent than 2^31 - 1. Counted under ``memory`` of 4 GB
-into a Witten-Bell model of order 2; "exact" says that every count is the known one.
+again and again: the counts of its n-grams are those of the block, times how often it
+stands there, and one word is more frequent than 2^31 - 1. Counted under ``memory`` of
+4 GB into a Witten-Bell model of order 2; "exact" says that every count is the known
+one.
 
 Cases "log-linear": the large text, order 5, two threads, from the file to the model;
 the duality gap is in nats per word.

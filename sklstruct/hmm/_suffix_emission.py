@@ -63,9 +63,9 @@ class SuffixEmission(Emission):
     Notes
     -----
     Observations that are not strings are spelt by ``str``. Numbers are the words that
-    they are spelt: 1 and "1" are the same word, 1 and 1.0 are not. The classifier of the
-    guess is fitted with a loose tolerance: if some labels are unknown, the fit depends a
-    little on the order of the labels.
+    they are spelt: 1 and "1" are the same word, 1 and 1.0 are not. The classifier of
+    the guess is fitted with a loose tolerance: if some labels are unknown, the fit
+    depends a little on the order of the labels.
 
     References
     ----------

@@ -116,17 +116,17 @@ class FactoredSubModel(ComposedSubModel):
             number = np.full(tree.n_nodes + 1, -1, dtype=np.int32)  # the last: no node
             number[nodes] = np.arange(nodes.size)
             before: Any = None
-            if task.like is not None:
-                like = cast(FactoredModel, task.like[0])
+            if task.reuse_weights_of is not None:
+                earlier = cast(FactoredModel, task.reuse_weights_of[0])
                 # Of another taxonomy, learnt without the held-out samples.
-                of_words = like.of_words.tolist()
-                before = [m for m, w in zip(like.models, of_words) if m and w == p]
+                of_words = earlier.of_words.tolist()
+                before = [m for m, w in zip(earlier.models, of_words) if m and w == p]
             held_out = task.held_out
             own = task._replace(
                 samples=_steps(task.samples, p, path, number),
                 sizes=tree.n_child[nodes].astype(np.int64),
                 held_out=held_out and _steps(held_out, p, path, number),
-                like=before,
+                reuse_weights_of=before,
             )
             for v, model in zip(nodes.tolist(), part.fit(own)):
                 models[v] = model

@@ -63,8 +63,8 @@ class MixtureSubModel(ComposedSubModel):
         fitted = self._fit_parts(task)
         # Of a factor that no held-out sample reaches.
         gate: Gate = ConstantGate(np.full(len(fitted), 1.0 / len(fitted)))
-        if task.like is not None:
-            gate = next((m.gate for m in _mixtures(task.like)), gate)
+        if task.reuse_weights_of is not None:
+            gate = next((m.gate for m in _mixtures(task.reuse_weights_of)), gate)
         else:
             # Models that are all fitted already have seen none of the samples.
             held_out = task.samples if task.held_out is None else task.held_out
@@ -74,12 +74,12 @@ class MixtureSubModel(ComposedSubModel):
 
     def _fit_parts(self, task):
         """(n_models, n_groups) nested lists."""
-        fitted = []
+        fitted, earlier = [], task.reuse_weights_of
         for k, (name, part) in enumerate(zip(self.names, self.parts)):
             own = task._replace(
                 samples=task.samples.of_part(k),
                 held_out=task.held_out and task.held_out.of_part(k),
-                like=task.like and [m.models[k] for m in _mixtures(task.like)],
+                reuse_weights_of=earlier and [m.models[k] for m in _mixtures(earlier)],
             )
             fitted.append(part.fit(own))
             task.report(f"{name} is fitted to {task.samples.outcome.size} samples")

@@ -1,11 +1,11 @@
-"""Parts: they read contexts once for an estimator, and fit one model for each group.
+"""Sub-models: the models inside a mixture or a factored model.
 
-A part reads X once for all models of its estimator (`learn`, `read`), then fits one
-model for each group of the samples (`fit`): the words of each class, or all samples in
-one group.
+A sub-model reads X once for all models of its estimator (`learn`, `read`). Then it fits
+a model for each group of samples (`fit`): for the words of each class, or for all
+samples as one group.
 
-Estimators with another kind of part (mixtures, factored models) have a method
-``__sklstruct_sub_model__(classes, for_gate)`` that makes it.
+An estimator with another kind of sub-model has a method
+``__sklstruct_sub_model__(classes, for_gate)`` that makes the sub-model.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class GroupFit(NamedTuple):
     samples: GroupedSamples
     sizes: NDArray  # number of outcomes of each group
     held_out: GroupedSamples | None = None  # from which weights of mixtures are learnt
-    like: list[Distribution] | None = None  # models whose weights are used
+    reuse_weights_of: list[Distribution] | None = None  # fitted models, one per group
     n_jobs: int | None = None
     report: Report = quiet
 

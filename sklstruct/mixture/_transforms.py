@@ -54,10 +54,10 @@ class GroupedSamples(NamedTuple):
 
 
 class LazyTransform:
-    """Contexts that readers make of X where a model is fitted.
+    """The contexts of X, made when a model is fitted.
 
-    Those of all models at once would take more memory than the models. There is one
-    reader for each matrix of contexts.
+    The contexts of all models at once would take more memory than the models. There is
+    one reader for each matrix of contexts.
     """
 
     def __init__(self, readers: list[ContextReader], X: Any) -> None:
@@ -185,7 +185,7 @@ class ContextReader:
 
 
 class TransformCache:
-    """X for several parts; equal readers read it once.
+    """X for several sub-models; equal readers read X once.
 
     y: the targets, if readers are to be fitted. report: called with a text after each
     piece of work.
