@@ -22,6 +22,7 @@ from .._compat import BaseEstimator, Interval
 from .._progress import Progress
 from ..linear import LinearClassifier
 from ..linear._quasi_newton import NodeProblems
+from ..taxonomy._samples import even_folds
 from ._nodes import Run
 
 # Folds that choose the strengths.
@@ -381,12 +382,6 @@ def folds(code: NDArray, rng: RandomState) -> NDArray:
     The only sample of a class has fold -1 and is always in training, so that no outcome
     of a node is empty.
     """
-    shuffled = rng.permutation(code.size)
-    order = shuffled[np.argsort(code[shuffled], kind="stable")]
-    counts = np.bincount(code)
-    first = np.repeat(np.cumsum(counts) - counts, counts)
-    rank = np.arange(code.size) - first
-    fold = np.empty(code.size, dtype=np.int64)
-    fold[order] = (rank + rng.randint(_N_FOLDS)) % _N_FOLDS
-    fold[counts[code] == 1] = -1
+    fold = even_folds(code, _N_FOLDS, rng)
+    fold[np.bincount(code)[code] == 1] = -1
     return fold
