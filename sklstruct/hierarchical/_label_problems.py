@@ -50,9 +50,7 @@ class LabelProblems:
         targets, weight = data.targets, data.weight
         self.weight, self.rows = weight, np.arange(weight.size)
         order = taxonomy.class_sets.order
-        position = np.empty(order.size, dtype=np.int64)
-        position[order] = np.arange(order.size)
-        place = position[targets.outcome]
+        place = np.argsort(order)[targets.outcome]
         by_place = np.argsort(place, kind="stable")
         self._place, self._sample = place[by_place], targets.sample[by_place]
         # first entry of _place from each position on

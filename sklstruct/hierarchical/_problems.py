@@ -26,8 +26,7 @@ def problems_of(
         return LabelProblems(taxonomy, data, n_below)
     known, K = data.known, taxonomy.n_classes
     counts = np.bincount(data.code[known], minlength=K)
-    position = np.empty(K, dtype=np.int64)
-    position[taxonomy.class_sets.order] = np.arange(K)
+    position = np.argsort(taxonomy.class_sets.order)
     code, stopped = data.code, None
     if data.n_candidates is None:
         rows = np.argsort(position[code], kind="stable")
@@ -78,16 +77,12 @@ def mark_known(
 
 def _candidates(taxonomy, code, levels):
     """Classes below the node above each class at a level of the tree."""
-    _, start, stop = taxonomy.class_sets
-    node = taxonomy.leaf_of_class[code].astype(np.int64)
     found = np.ones(code.size, dtype=np.int64)  # 1: levels below the leaf
-    level = taxonomy.level_of_node
-    at = np.flatnonzero(level[node] >= levels)
-    while at.size:
-        here = node[at]
-        found[at] = stop[here] - start[here]
-        at = at[level[here] > levels[at]]
-        node[at] = taxonomy.parent[node[at]]
+    reached = taxonomy.level_of_node[taxonomy.leaf_of_class][code] >= levels
+    for level in np.unique(levels[reached]).tolist():
+        at = reached & (levels == level)
+        leaf = taxonomy.limit(max_depth=level).leaf_of_class
+        found[at] = np.bincount(leaf)[leaf[code[at]]]
     return found
 
 
@@ -104,8 +99,7 @@ def solver_of(problems: Problems, v: int, number: NDArray | None = None) -> Node
     if rows.size < X.shape[0]:
         X = X[rows]
     elif not targets.several:  # all rows: in the order of X, which is not copied
-        place = np.empty_like(rows)
-        place[rows] = np.arange(rows.size)
+        place = np.argsort(rows)
         targets, weight, held = targets.take(place), weight[place], rows[held]
         order = rows.astype(np.int32)
     return NodeSolver(X, targets, weight, held.astype(np.int32), order)

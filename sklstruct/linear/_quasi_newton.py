@@ -352,9 +352,7 @@ class QuasiNewton:
         if (np.diff(outcome) < 0).any():
             order = np.argsort(outcome, kind="stable")
             X, self._weight = X[order], weight[order]
-            number = np.empty_like(order)
-            number[order] = np.arange(order.size)
-            self._held = number[held]
+            self._held = np.argsort(order)[held]
         counts = np.bincount(outcome, minlength=targets.n_outcomes)
         bounds = np.concatenate([[0], np.cumsum(counts)])
         self._problem = NodeProblems(X, self._weight, [bounds])
