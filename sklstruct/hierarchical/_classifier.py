@@ -52,7 +52,7 @@ from ._node_answers import NodeAnswersMixin
 from ._nodes import NodeModels, Run, TrainingSet
 from ._problems import mark_known, problems_of
 from ._searches import StrengthSearch, is_chain, plain_logistic
-from ._trees import Limits, flat_pays, tree_sources
+from ._trees import Limits, flat_pays, shape_for, tree_sources
 
 # weight_threshold of the default node model of sparse X.
 _SPARSE_THRESHOLD = 0.02
@@ -391,12 +391,10 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         entries = self.taxonomy if isinstance(self.taxonomy, tuple) else ()
         rng = check_random_state(self.random_state)
         n_trees = max(self.n_taxonomies, len(entries))
-        flat = (
-            isinstance(nodes, ChainNodes)
-            and self._auto_shape_allowed()
-            and flat_pays(data)
-        )
-        limits = Limits.of(data, self.max_depth, self.max_leaf, nodes.wide, flat)
+        shape = shape_for(data, self.max_leaf) if nodes.wide else None
+        may_be_flat = isinstance(nodes, ChainNodes) and self._auto_shape_allowed()
+        flat = shape.n_levels == 0 if shape else may_be_flat and flat_pays(data)
+        limits = Limits(self.max_depth, self.max_leaf, shape, flat)
         taxonomy = self.taxonomy if inner is None else inner.parents
         columns = self.label_columns_
         classes = self.classes_ if columns is None else columns.leaves
