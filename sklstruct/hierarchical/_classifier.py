@@ -16,9 +16,9 @@ from sklearn.utils.metadata_routing import (
     MethodMapping,
     process_routing,
 )
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from .._checks import check_sparse, check_squares, is_frozen
+from .._checks import check_squares, is_frozen
 from .._compat import (
     N_JOBS,
     BaseEstimator,
@@ -38,7 +38,7 @@ from .._likelihood import log_other
 from .._parallel import ThreadMap
 from .._progress import Progress
 from ..linear import LinearClassifier
-from ..linear._labels import check_threshold, read_training
+from ..linear._labels import check_threshold, read_rows, read_training
 from ..linear._samples import check_class_weight
 from ..linear._targets import Targets
 from ..symbols import encode
@@ -741,19 +741,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     def _read(self, X):
         check_is_fitted(self, "nodes_")
-        check_sparse(X)
         dtype = self.nodes_.dtype
-        return validate_data(
-            self,
-            X,
-            accept_sparse="csr",
-            dtype=list(dtype) if isinstance(dtype, tuple) else dtype,
-            order="C",
-            ensure_all_finite=(
-                "allow-nan" if isinstance(self.nodes_, EstimatorNodes) else True
-            ),
-            reset=False,
-        )
+        dtype = list(dtype) if isinstance(dtype, tuple) else dtype
+        return read_rows(self, X, dtype, isinstance(self.nodes_, EstimatorNodes))
 
     def _log_proba_blocks(self, X, use):
         self.nodes_.rows(X, use, self.n_jobs)
