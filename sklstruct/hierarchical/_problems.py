@@ -27,7 +27,7 @@ def problems_of(
     known, K = data.known, taxonomy.n_classes
     counts = np.bincount(data.code[known], minlength=K)
     position = np.argsort(taxonomy.class_sets.order)
-    code, stopped = data.code, None
+    code, stopped = data.code, np.zeros(taxonomy.n_nodes, dtype=np.int64)
     if data.n_candidates is None:
         rows = np.argsort(position[code], kind="stable")
     else:
@@ -106,7 +106,7 @@ def solver_of(problems: Problems, v: int, number: NDArray | None = None) -> Node
 
 
 def outcome_bounds(
-    taxonomy: Taxonomy, counts: NDArray, stopped: NDArray | None = None
+    taxonomy: Taxonomy, counts: NDArray, stopped: NDArray
 ) -> list[NDArray]:
     """Boundaries of the outcomes of each node that has a model.
 
@@ -119,14 +119,12 @@ def outcome_bounds(
     """
     order, _, stop = taxonomy.class_sets
     ends = np.concatenate([[0], np.cumsum(counts[order])])
-    behind = np.zeros(taxonomy.n_nodes, dtype=np.int64)
-    if stopped is not None:
-        ends += np.cumsum(np.bincount(stop, stopped, ends.size).astype(np.int64))
-        # samples of the node and of nodes above it that end with the same class
-        behind[:] = stopped
-        for v in range(1, taxonomy.n_nodes):
-            if stop[v] == stop[taxonomy.parent[v]]:
-                behind[v] += behind[taxonomy.parent[v]]
+    ends += np.cumsum(np.bincount(stop, stopped, ends.size).astype(np.int64))
+    # samples of the node and of nodes above it that end with the same class
+    behind = stopped.copy()
+    for v in range(1, taxonomy.n_nodes):
+        if stop[v] == stop[taxonomy.parent[v]]:
+            behind[v] += behind[taxonomy.parent[v]]
     bounds = []
     for v, starts in outcome_starts(taxonomy):
         bounds.append(ends[starts])

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 
+from .._checks import as_numbers
 from .._compat import BaseEstimator, Interval
 from .._progress import Progress
 from ..linear import LinearClassifier
@@ -362,10 +363,7 @@ def report(progress: Progress, text: str, n_iter: NDArray) -> bool:
 
 def _numbers(values: float | ArrayLike, name: str, above: float) -> NDArray:
     """A number or a list of them as an array, all finite and above a bound."""
-    try:
-        array = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    except (TypeError, ValueError):
-        array = np.empty(0)
+    array = as_numbers(name, values, "a finite number or a list of these")
     if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
         raise ValueError(
             f"{name} must be a finite number or a list of these, got {values!r:.60}"
