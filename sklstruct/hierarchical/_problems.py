@@ -21,10 +21,15 @@ Problems = NodeProblems | LabelProblems
 def problems_of(
     taxonomy: Taxonomy, data: TrainingSet, n_below: NDArray | None = None
 ) -> Problems:
-    """The problems of the nodes of a tree; n_below: as in `LabelProblems`."""
-    if data.several:
-        return LabelProblems(taxonomy, data, n_below)
+    """The problems of the nodes of a tree.
+
+    n_below: as in `LabelProblems`; None: no label is an inner node.
+    """
     known, K = data.known, taxonomy.n_classes
+    if data.several:
+        return LabelProblems(
+            taxonomy, data, np.zeros(K) if n_below is None else n_below
+        )
     counts = np.bincount(data.code[known], minlength=K)
     position = np.argsort(taxonomy.class_sets.order)
     code, stopped = data.code, np.zeros(taxonomy.n_nodes, dtype=np.int64)
