@@ -27,9 +27,8 @@ def problems_of(
     """
     known, K = data.known, taxonomy.n_classes
     if data.several:
-        return LabelProblems(
-            taxonomy, data, np.zeros(K) if n_below is None else n_below
-        )
+        n_below = np.zeros(K) if n_below is None else n_below
+        return LabelProblems(taxonomy, data, n_below)
     counts = np.bincount(data.code[known], minlength=K)
     position = np.argsort(taxonomy.class_sets.order)
     code, stopped = data.code, np.zeros(taxonomy.n_nodes, dtype=np.int64)
