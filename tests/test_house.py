@@ -44,6 +44,7 @@ LAYERS = [
         "_progress",
         "_warnings",
         "_heap",
+        "_exp_sum",
         "_log_sum",
         "_prefetch",
         "_sorted",

@@ -59,6 +59,7 @@ def fit_nodes(
     estimator: LinearClassifier,
     seed: int,
     parallel: ThreadMap,
+    stop: NDArray,
     problems: NodeProblems,
     C: NDArray,
     *,
@@ -71,12 +72,12 @@ def fit_nodes(
     would take longer than a small node. Otherwise each node chooses its solver, in
     single precision.
     """
-    stop = np.zeros(1, dtype=np.int32)
     settings = DescentSettings.of(estimator, "log_loss", 1.0, 0.0, stop)
     if of_one_solver(estimator):
         return problems.fit(
             C, constant=settings.constant, tol=PER_TOL * estimator.tol,
             max_iter=settings.iterations, start=start, nodes=nodes, parallel=parallel,
+            stop=stop,
         )  # fmt: skip
     coef, intercept = problems.empty_coef() if start is None else start
     n_iter, status = np.zeros((2, problems.n_nodes), dtype=np.int32)
@@ -84,15 +85,13 @@ def fit_nodes(
     work = (problems.sizes * problems.n_rows)[nodes]
     order = nodes[np.argsort(-work, kind="stable")].tolist()
 
-    def fit(v, stop):
+    def fit(v):
         node = solver_of(problems, v)
-        mine = settings._replace(C=float(C[v]), stop=stop)
+        mine = settings._replace(C=float(C[v]))
         (block,) = node.blocks(mine)
         return node.fit(block, mine, (seed + v) % INT32_MAX + 1)
 
-    with single_blas_thread(), stop_flag() as stop:
-        fits = parallel(lambda v: fit(v, stop), order)
-    for v, found in zip(order, fits):
+    for v, found in zip(order, parallel(fit, order)):
         rows = slice(*problems.row_ptr[v : v + 2].tolist())
         piece, m = found.piece, found.piece.n_outcomes
         coef[rows] = 0
@@ -147,14 +146,15 @@ class ChainNodes(NodeModels):
         estimator, strength = self._settings
         C = float(estimator.C)
         seed = 0 if of_one_solver(estimator) else int(run.rng.randint(INT32_MAX))
-        solver = partial(fit_nodes, estimator, seed, run.parallel)
-        if strength is None:
-            each = np.full(problems.n_nodes, C)
-            found = fit_at(problems, each, solver, run.progress)
-        else:
-            own = clone(strength)
-            found = own.solve(problems, C, solver, run)
-            self.searches.append(own)
+        with single_blas_thread(), stop_flag() as stop:
+            solver = partial(fit_nodes, estimator, seed, run.parallel, stop)
+            if strength is None:
+                each = np.full(problems.n_nodes, C)
+                found = fit_at(problems, each, solver, run.progress)
+            else:
+                own = clone(strength)
+                found = own.solve(problems, C, solver, run)
+                self.searches.append(own)
         dtype = problems.X.dtype
         self._fits.append(
             found._replace(
@@ -192,18 +192,20 @@ class ChainNodes(NodeModels):
         n_classes = forest.terminal.shape[1]
         width = forest.n_nodes + 2 * forest.n_rows + n_classes
         arrays = ForestArrays(*forest)
-        # SciPy would copy a transposed matrix in every product with a sparse one
-        weights = self.coef.T
+        # SciPy would copy a transposed matrix in every product with a sparse one. Of a
+        # dense product in float32 the last digits would depend on the number of rows.
         if sp.issparse(X):
-            weights = np.ascontiguousarray(weights)
+            weights = np.ascontiguousarray(self.coef.T)
+        else:
+            weights = self.coef.astype(np.float64, copy=False).T
 
         def block(part, stop):
             with np.errstate(over="ignore", invalid="ignore"):
-                scores = X[part] @ weights
-                if sp.issparse(scores):
-                    scores = scores.toarray()
-                # in double precision, so that rows of float32 sum to 1 too
-                scores = np.ascontiguousarray(scores, dtype=np.float64)
+                rows = X[part]
+                if sp.issparse(rows):
+                    scores = (rows @ weights).astype(np.float64, copy=False)
+                else:
+                    scores = rows.astype(np.float64, copy=False) @ weights
                 scores += self.intercept
                 soft = np.abs(scores)
                 np.negative(soft, out=soft)

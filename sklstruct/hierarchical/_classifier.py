@@ -15,9 +15,9 @@ from sklearn.utils.metadata_routing import (
     MethodMapping,
     process_routing,
 )
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from .._checks import check_sparse, check_squares, is_frozen
+from .._checks import check_squares, is_frozen
 from .._compat import (
     N_JOBS,
     BaseEstimator,
@@ -37,7 +37,7 @@ from .._likelihood import log_other
 from .._parallel import ThreadMap
 from .._progress import Progress
 from ..linear import LinearClassifier
-from ..linear._labels import check_threshold, read_training
+from ..linear._labels import check_threshold, read_rows, read_training
 from ..linear._samples import check_class_weight
 from ..linear._targets import Targets
 from ..symbols import encode
@@ -51,7 +51,7 @@ from ._node_answers import NodeAnswersMixin
 from ._nodes import NodeModels, Run, TrainingSet
 from ._problems import mark_known, problems_of
 from ._searches import StrengthSearch, is_chain, plain_logistic
-from ._trees import Limits, flat_pays, tree_sources
+from ._trees import Limits, flat_pays, shape_for, tree_sources
 
 # weight_threshold of the default node model of sparse X.
 _SPARSE_THRESHOLD = 0.02
@@ -382,12 +382,10 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         entries = self.taxonomy if isinstance(self.taxonomy, tuple) else ()
         rng = check_random_state(self.random_state)
         n_trees = max(self.n_taxonomies, len(entries))
-        flat = (
-            isinstance(nodes, ChainNodes)
-            and self._auto_shape_allowed()
-            and flat_pays(data)
-        )
-        limits = Limits.of(data, self.max_depth, self.max_leaf, nodes.wide, flat)
+        shape = shape_for(data, self.max_leaf) if nodes.wide else None
+        may_be_flat = isinstance(nodes, ChainNodes) and self._auto_shape_allowed()
+        flat = shape.n_levels == 0 if shape else may_be_flat and flat_pays(data)
+        limits = Limits(self.max_depth, self.max_leaf, shape, flat)
         taxonomy = self.taxonomy if inner is None else inner.parents
         columns = self.label_columns_
         classes = self.classes_ if columns is None else columns.leaves
@@ -734,19 +732,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     def _read(self, X):
         check_is_fitted(self, "nodes_")
-        check_sparse(X)
         dtype = self.nodes_.dtype
-        return validate_data(
-            self,
-            X,
-            accept_sparse="csr",
-            dtype=list(dtype) if isinstance(dtype, tuple) else dtype,
-            order="C",
-            ensure_all_finite=(
-                "allow-nan" if isinstance(self.nodes_, EstimatorNodes) else True
-            ),
-            reset=False,
-        )
+        dtype = list(dtype) if isinstance(dtype, tuple) else dtype
+        return read_rows(self, X, dtype, isinstance(self.nodes_, EstimatorNodes))
 
     def _log_proba_blocks(self, X, use):
         self.nodes_.rows(X, use, self.n_jobs)

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._checks import INT32_MAX, as_ids, check_memory, check_pointers
+from .._checks import INT32_MAX, as_ids, check_memory, check_pointers, check_sparse
 from .._parallel import rows_per_block, runs, single_blas_thread, stop_flag
 from ..linear import LinearClassifier
 from ..linear._calibration import BEYOND, Sigmoid, draw_fold, scale_of
@@ -419,6 +419,8 @@ class DualNodes(NodeModels):
         rows = forest.n_child if self.several else forest.rows_of_node
         if not np.array_equal(n_outcomes, rows):
             raise ValueError("n_outcomes of the pickled model does not fit its forest")
+        if self.raised is not None:
+            check_sparse(self.raised.below, "raised")
         if self.window is not None:
             self.window.check(weights.n_features, forest.terminal.shape[1])
 
@@ -580,15 +582,14 @@ class DualNodes(NodeModels):
     def labels(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         """(sample, label) of the labels of a probability above the threshold."""
         n_classes, least = self.forest.terminal.shape[1], np.log(self.threshold)
-        found: dict[int, tuple[NDArray, NDArray]] = {}
+        found: list[tuple[NDArray, NDArray]] = []
 
         def use(part, code, _):
             sample, label = np.nonzero(code)
-            found[part.start] = sample + part.start, label
+            found.append((sample + part.start, label))
 
         self.each(X, "labels", n_classes, use, n_jobs, least)
-        pairs = zip(*(found[start] for start in sorted(found)))
-        sample, label = map(np.concatenate, pairs)
+        sample, label = map(np.concatenate, zip(*found))
         # a label is raised above the threshold by a label below it that is above it
         if self.raised is not None:
             return self.raised.close(sample, label)

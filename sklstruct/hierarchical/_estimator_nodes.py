@@ -84,10 +84,8 @@ class EstimatorNodes(NodeModels):
             a = forest.first_child[v]
             children = slice(a, a + forest.n_child[v])
             total[:, children] = total[:, [v]] + _conditional(model, X)
-        out = total[:, forest.terminal[0]]
-        for t in range(1, forest.n_trees):
-            out = np.logaddexp(out, total[:, forest.terminal[t]])
-        return out - np.log(forest.n_trees) if forest.n_trees > 1 else out
+        of_trees = total[:, forest.terminal]
+        return np.logaddexp.reduce(of_trees, axis=1) - np.log(forest.n_trees)
 
     def best(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         # A call of a model costs more than a sample: a search that calls the models of

@@ -41,14 +41,11 @@ from libc.math cimport INFINITY, copysign, exp, fabs, log, log1p, pow
 from libc.stdint cimport int8_t, int32_t, int64_t
 from libc.stdlib cimport qsort
 
+from .._exp_sum cimport exp_sum
 from .._log_sum cimport log_total
 from .._watch cimport Watch, over, propagate, watch_of
 from ..linear._weights_fast cimport (
     FloatRows, NodeWeightsView, sklstruct_node_scores, sklstruct_weights)
-
-cdef extern from "_vector.h" nogil:
-    double sklstruct_exp_sum(
-        Py_ssize_t n, const double* u, double top, double* e) noexcept
 
 cdef extern from "_evidence.h" nogil:
     void sklstruct_hinge_evidence(
@@ -90,7 +87,7 @@ cdef inline double scaled_total(
 ) noexcept nogil:
     """a *= w; log of the sum of exp(a)."""
     cdef double top = sklstruct_scaled(m, a, w)
-    return top + log(sklstruct_exp_sum(m, a, top, room))
+    return top + log(exp_sum(m, a, top, room))
 
 
 cdef int larger_first(const void* a, const void* b) noexcept nogil:

@@ -24,34 +24,22 @@ from ..taxonomy._io import is_nest, parents_of
 
 
 class RaisedLabels(NamedTuple):
-    r"""P(l) becomes the largest P of l and of the labels below it.
+    """P(l) becomes the largest P of l and of the labels below it."""
 
-    The labels ``below[ptr[k]:ptr[k + 1]]`` are ``parent[k]`` and all labels below it.
-    """
-
-    parent: NDArray
-    ptr: NDArray
-    below: NDArray
-    n_labels: int
+    below: sp.csr_matrix  # (n_labels, n_labels): 1 at each label and those below it
 
     def raise_rows(self, log_proba: NDArray) -> None:
         """Change log-probabilities (n, n_labels) in place."""
-        top = np.maximum.reduceat(log_proba[:, self.below], self.ptr[:-1], axis=1)
-        log_proba[:, self.parent] = top
+        each = log_proba[:, self.below.indices]
+        np.maximum.reduceat(each, self.below.indptr[:-1], axis=1, out=log_proba)
 
     def close(self, sample: NDArray, label: NDArray) -> tuple[NDArray, NDArray]:
         """Pairs (sample, label) with the labels above each, sorted."""
-        order = np.argsort(self.below, kind="stable")
-        below = self.below[order]
-        above = np.repeat(self.parent, np.diff(self.ptr))[order]
-        first = np.searchsorted(below, label)
-        count = np.searchsorted(below, label, side="right") - first
-        # the pairs first[i], ..., first[i] + count[i] - 1 of each i
-        skip = np.repeat(first - np.cumsum(count) + count, count)
-        raised = above[skip + np.arange(skip.size)]
-        key = np.concatenate([sample, np.repeat(sample, count)]) * self.n_labels
-        key = np.unique(key + np.concatenate([label, raised]))
-        return key // self.n_labels, key % self.n_labels
+        pairs = np.ones(sample.size, dtype=np.int64), (sample, label)
+        shape = int(sample.max(initial=-1)) + 1, self.below.shape[0]
+        closed = sp.csr_matrix(sp.csr_matrix(pairs, shape=shape) @ self.below.T)
+        closed.sort_indices()
+        return closed.nonzero()
 
 
 class InnerLabels(NamedTuple):
@@ -118,11 +106,7 @@ class InnerLabels(NamedTuple):
 
     def raised(self, known: NDArray) -> RaisedLabels:
         """Of the known labels, numbered from 0."""
-        below = self.above[known][:, known].tocsc()
-        parent = np.flatnonzero(np.diff(below.indptr) > 1)
-        parts = [below.indices[below.indptr[v] : below.indptr[v + 1]] for v in parent]
-        ptr = np.cumsum([0, *map(len, parts)])
-        return RaisedLabels(parent, ptr, np.concatenate(parts), known.size)
+        return RaisedLabels(self.above[known][:, known].T.tocsr())
 
     def sizes(self, known: NDArray) -> NDArray:
         """Number of known labels at and below each known label; 0 for leaves."""

@@ -93,8 +93,6 @@ def fit_sigmoids(
         member, targets, scores = zip(*part) if part else ((), (), ())
         found.append(fit_answers(scores, targets, [weight[m] for m in member]))
     (routing, route), (leaves, leaf) = found
-    if np.isnan([route, leaf]).all():
-        return (*routing, *leaves), np.nan
     total = np.nansum([route, leaf]) / weight.sum()
     return (*routing, *leaves), float(total)
 

@@ -39,20 +39,16 @@ class LabelProblems:
     """The problems of all nodes with a model, in the order of `Forest.model_nodes`.
 
     n_below: for each label that is an inner node the number of labels at and below it,
-    else 0; None: no label is. At the node that holds exactly these labels, the label
+    else 0. At the node that holds exactly these labels, the label
     itself has the probability 1.
     """
 
-    def __init__(
-        self, taxonomy: Taxonomy, data: TrainingSet, n_below: NDArray | None
-    ) -> None:
+    def __init__(self, taxonomy: Taxonomy, data: TrainingSet, n_below: NDArray) -> None:
         self.X = data.X
         targets, weight = data.targets, data.weight
         self.weight, self.rows = weight, np.arange(weight.size)
         order = taxonomy.class_sets.order
-        position = np.empty(order.size, dtype=np.int64)
-        position[order] = np.arange(order.size)
-        place = position[targets.outcome]
+        place = np.argsort(order)[targets.outcome]
         by_place = np.argsort(place, kind="stable")
         self._place, self._sample = place[by_place], targets.sample[by_place]
         # first entry of _place from each position on
@@ -70,15 +66,13 @@ class LabelProblems:
             for (_, _, child), m in zip(entries, self.n_outcomes)
         ]
         for v, starts in enumerate(self._starts):
-            sure = np.zeros(starts.size - 1, dtype=bool)
-            if n_below is not None and v > 0:  # samples without labels are at the root
-                size = starts[-1] - starts[0]
-                sure = (np.diff(starts) == 1) & (n_below[order[starts[:-1]]] == size)
-            self.sure.append(np.flatnonzero(sure))
+            size = starts[-1] - starts[0]
+            sure = (np.diff(starts) == 1) & (n_below[order[starts[:-1]]] == size)
+            # samples without labels are at the root
+            self.sure.append(np.flatnonzero(sure & (v > 0)))
         # whether each label that is an inner node has the probability of this node
-        self.keeps_nodes = n_below is None or (
-            sum(sure.size for sure in self.sure) == np.count_nonzero(n_below)
-        )
+        n_sure = sum(sure.size for sure in self.sure)
+        self.keeps_nodes = n_sure == np.count_nonzero(n_below)
         rows = [r for r, _, _ in entries]
         self.sizes = np.array([r.size for r in rows], dtype=np.int64)
         length = np.full(weight.size, self.X.shape[1])

@@ -16,11 +16,8 @@ sample's own.
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int8_t, int32_t
 
+from .._exp_sum cimport exp_sum
 from .._watch cimport Watch, over, propagate, watch_of
-
-cdef extern from "_vector.h" nogil:
-    double sklstruct_exp_sum(
-        Py_ssize_t n, const double* u, double top, double* e) noexcept
 
 cdef enum:
     # States of leaves and pending nodes, those of `_evidence_fast`.
@@ -42,7 +39,7 @@ cdef LeafEvidence evidence_of(
     for k in range(m):
         u[k] = w * g[k]
         top = u[k] if u[k] > top else top
-    total = sklstruct_exp_sum(m, u, top, e)
+    total = exp_sum(m, u, top, e)
     for k in range(m):
         slope += e[k] * g[k]
     found.E, found.slope = top + log(total), slope / total
@@ -94,7 +91,7 @@ def log_loss(
             top = -INFINITY
             for l in range(L):
                 top = mass[l] if mass[l] > top else top
-            total = sklstruct_exp_sum(L, mass, top, e)
+            total = exp_sum(L, mass, top, e)
             loss += share[i] * (top + log(total) - mass[mine])
             # the mean of d M under the probabilities, less that of the sample's leaf
             for l in range(L):

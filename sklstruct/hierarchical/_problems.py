@@ -21,14 +21,17 @@ Problems = NodeProblems | LabelProblems
 def problems_of(
     taxonomy: Taxonomy, data: TrainingSet, n_below: NDArray | None = None
 ) -> Problems:
-    """The problems of the nodes of a tree; n_below: as in `LabelProblems`."""
-    if data.several:
-        return LabelProblems(taxonomy, data, n_below)
+    """The problems of the nodes of a tree.
+
+    n_below: as in `LabelProblems`; None: no label is an inner node.
+    """
     known, K = data.known, taxonomy.n_classes
+    if data.several:
+        n_below = np.zeros(K) if n_below is None else n_below
+        return LabelProblems(taxonomy, data, n_below)
     counts = np.bincount(data.code[known], minlength=K)
-    position = np.empty(K, dtype=np.int64)
-    position[taxonomy.class_sets.order] = np.arange(K)
-    code, stopped = data.code, None
+    position = np.argsort(taxonomy.class_sets.order)
+    code, stopped = data.code, np.zeros(taxonomy.n_nodes, dtype=np.int64)
     if data.n_candidates is None:
         rows = np.argsort(position[code], kind="stable")
     else:
@@ -78,16 +81,12 @@ def mark_known(
 
 def _candidates(taxonomy, code, levels):
     """Classes below the node above each class at a level of the tree."""
-    _, start, stop = taxonomy.class_sets
-    node = taxonomy.leaf_of_class[code].astype(np.int64)
     found = np.ones(code.size, dtype=np.int64)  # 1: levels below the leaf
-    level = taxonomy.level_of_node
-    at = np.flatnonzero(level[node] >= levels)
-    while at.size:
-        here = node[at]
-        found[at] = stop[here] - start[here]
-        at = at[level[here] > levels[at]]
-        node[at] = taxonomy.parent[node[at]]
+    reached = taxonomy.level_of_node[taxonomy.leaf_of_class][code] >= levels
+    for level in np.unique(levels[reached]).tolist():
+        at = reached & (levels == level)
+        leaf = taxonomy.limit(max_depth=level).leaf_of_class
+        found[at] = np.bincount(leaf)[leaf[code[at]]]
     return found
 
 
@@ -104,15 +103,14 @@ def solver_of(problems: Problems, v: int, number: NDArray | None = None) -> Node
     if rows.size < X.shape[0]:
         X = X[rows]
     elif not targets.several:  # all rows: in the order of X, which is not copied
-        place = np.empty_like(rows)
-        place[rows] = np.arange(rows.size)
+        place = np.argsort(rows)
         targets, weight, held = targets.take(place), weight[place], rows[held]
         order = rows.astype(np.int32)
     return NodeSolver(X, targets, weight, held.astype(np.int32), order)
 
 
 def outcome_bounds(
-    taxonomy: Taxonomy, counts: NDArray, stopped: NDArray | None = None
+    taxonomy: Taxonomy, counts: NDArray, stopped: NDArray
 ) -> list[NDArray]:
     """Boundaries of the outcomes of each node that has a model.
 
@@ -125,14 +123,12 @@ def outcome_bounds(
     """
     order, _, stop = taxonomy.class_sets
     ends = np.concatenate([[0], np.cumsum(counts[order])])
-    behind = np.zeros(taxonomy.n_nodes, dtype=np.int64)
-    if stopped is not None:
-        ends += np.cumsum(np.bincount(stop, stopped, ends.size).astype(np.int64))
-        # samples of the node and of nodes above it that end with the same class
-        behind[:] = stopped
-        for v in range(1, taxonomy.n_nodes):
-            if stop[v] == stop[taxonomy.parent[v]]:
-                behind[v] += behind[taxonomy.parent[v]]
+    ends += np.cumsum(np.bincount(stop, stopped, ends.size).astype(np.int64))
+    # samples of the node and of nodes above it that end with the same class
+    behind = stopped.copy()
+    for v in range(1, taxonomy.n_nodes):
+        if stop[v] == stop[taxonomy.parent[v]]:
+            behind[v] += behind[taxonomy.parent[v]]
     bounds = []
     for v, starts in outcome_starts(taxonomy):
         bounds.append(ends[starts])

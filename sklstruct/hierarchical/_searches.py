@@ -18,10 +18,12 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 
+from .._checks import as_numbers
 from .._compat import BaseEstimator, Interval
 from .._progress import Progress
 from ..linear import LinearClassifier
 from ..linear._quasi_newton import NodeProblems
+from ..taxonomy._samples import even_folds
 from ._nodes import Run
 
 # Folds that choose the strengths.
@@ -361,10 +363,7 @@ def report(progress: Progress, text: str, n_iter: NDArray) -> bool:
 
 def _numbers(values: float | ArrayLike, name: str, above: float) -> NDArray:
     """A number or a list of them as an array, all finite and above a bound."""
-    try:
-        array = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    except (TypeError, ValueError):
-        array = np.empty(0)
+    array = as_numbers(name, values, "a finite number or a list of these")
     if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
         raise ValueError(
             f"{name} must be a finite number or a list of these, got {values!r:.60}"
@@ -381,12 +380,6 @@ def folds(code: NDArray, rng: RandomState) -> NDArray:
     The only sample of a class has fold -1 and is always in training, so that no outcome
     of a node is empty.
     """
-    shuffled = rng.permutation(code.size)
-    order = shuffled[np.argsort(code[shuffled], kind="stable")]
-    counts = np.bincount(code)
-    first = np.repeat(np.cumsum(counts) - counts, counts)
-    rank = np.arange(code.size) - first
-    fold = np.empty(code.size, dtype=np.int64)
-    fold[order] = (rank + rng.randint(_N_FOLDS)) % _N_FOLDS
-    fold[counts[code] == 1] = -1
+    fold = even_folds(code, _N_FOLDS, rng)
+    fold[np.bincount(code)[code] == 1] = -1
     return fold

@@ -61,22 +61,12 @@ class Limits(NamedTuple):
     shape: TreeShape | None
     flat: bool = False  # "auto" has one leaf
 
-    @classmethod
-    def of(
-        cls,
-        data: TrainingSet,
-        max_depth: int | None,
-        max_leaf: int | None,
-        wide: bool,
-        flat: bool,
-    ) -> Limits:
-        """wide: `NodeModels.wide`."""
-        if not wide:
-            return cls(max_depth, max_leaf, None, flat)
-        shape = choose_shape(
-            data.n_classes, *data.X.shape, n_entries=_n_entries(data), max_leaf=max_leaf
-        )
-        return cls(max_depth, max_leaf, shape, shape.n_levels == 0)
+
+def shape_for(data: TrainingSet, max_leaf: int | None) -> TreeShape:
+    """The shape for nodes with `NodeModels.wide`."""
+    return choose_shape(
+        data.n_classes, *data.X.shape, n_entries=_n_entries(data), max_leaf=max_leaf
+    )
 
 
 def flat_pays(data: TrainingSet) -> bool:

@@ -43,11 +43,8 @@ from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
 from libc.string cimport memset
 
 from .._checks import INT32_MAX
+from .._exp_sum cimport exp_sum
 from .._log_sum cimport add_log, log_sum, log_softmax
-
-cdef extern from "_vector.h" nogil:
-    double exp_sum "sklstruct_exp_sum"(
-        Py_ssize_t n, const double* u, double top, double* e) noexcept
 
 cdef enum:
     LONGEST = 255  # n-grams

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, log_softmax, logit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from .._checks import INT32_MAX, check_memory, check_sparse
+from .._checks import INT32_MAX, check_memory
 from .._compat import (
     N_JOBS,
     BaseEstimator,
@@ -47,7 +47,7 @@ from ._calibration import (
     outcome_evidence,
     scale_of,
 )
-from ._labels import FlatMixin, check_threshold, read_training
+from ._labels import FlatMixin, check_threshold, read_rows, read_training
 from ._samples import Samples, check_class_weight, single, warn_uneven
 from ._solver import DescentSettings, NodeSolver, peak_bytes, stored_bytes
 from ._targets import Targets
@@ -525,16 +525,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     def _read(self, X):
         check_is_fitted(self, "weights_")
-        check_sparse(X)
-        X = validate_data(
-            self,
-            X,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            reset=False,
-        )
-        return single(X)
+        return single(read_rows(self, X, [np.float64, np.float32]))
 
     def _blocks(self, X, finish):
         """finish(slice, scores of the rows (n, n_rows)), block by block."""

@@ -171,6 +171,20 @@ def read_training(
     return X, y, np.ascontiguousarray(weight), factor, index, implied
 
 
+def read_rows(estimator: Any, X: Any, dtype: Any, allow_nan: bool = False) -> Any:
+    """X, checked for the prediction of a fitted model."""
+    check_sparse(X)
+    return validate_data(
+        estimator,
+        X,
+        accept_sparse="csr",
+        dtype=dtype,
+        order="C",
+        ensure_all_finite="allow-nan" if allow_nan else True,
+        reset=False,
+    )
+
+
 def check_labels(y: Any) -> NDArray:
     """Labels as an array; ValueError for missing labels and for columns without 0, 1,
     TypeError for strings beside numbers.

@@ -16,7 +16,7 @@ separable, and the products with the eigenvectors are not small beside those wit
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._checks import INT32_MAX, check_memory
-from .._parallel import ThreadMap, interruptible, single_blas_thread, stop_flag
+from .._parallel import interruptible, serial_map, single_blas_thread
 from . import _quasi_newton_fast as kernels
 from ._samples import Samples, is_sparse, narrow_indices
 from ._targets import Targets
@@ -281,7 +281,7 @@ class NodeProblems:
         max_iter: int = 1000,
         start: tuple[NDArray, NDArray] | None = None,
         nodes: NDArray | None = None,
-        parallel: ThreadMap | None = None,
+        parallel: Callable[..., Any] = serial_map,
         stop: NDArray | None = None,
     ) -> tuple[NDArray, NDArray, NDArray, NDArray]:
         """(coef, intercept, n_iter, status) of every node, or of some.
@@ -300,9 +300,8 @@ class NodeProblems:
         max_iter: largest number of iterations of a node.
         start: (coef, intercept) to start from; overwritten.
         nodes: the nodes to fit; the others keep `start`. None: all.
-        parallel: threads over nodes; None: the calling one.
-        stop: flag of a caller that is one of several threads, in `single_blas_thread`.
-        None: both are made here.
+        parallel: map over nodes, in `single_blas_thread`.
+        stop: flag of the caller.
         """
         coef, intercept = self.empty_coef() if start is None else start
         n_iter = np.zeros(self.n_nodes, dtype=np.int32)
@@ -313,19 +312,15 @@ class NodeProblems:
             _ = self.sorted  # one copy, made before several threads ask for it
         work = (self.n_entries * self.n_rows)[nodes]
         order = nodes[np.argsort(-work, kind="stable")].tolist()
-        parallel = ThreadMap(1) if parallel is None else parallel
-        with ExitStack() as context:
-            if stop is None:
-                context.enter_context(single_blas_thread())
-                stop = context.enter_context(stop_flag())
+        stop = np.zeros(1, dtype=np.int32) if stop is None else stop
 
-            def run(v):
-                n_iter[v], status[v] = self._solve(
-                    v, float(C[v]), constant, tol, max_iter, start is not None, stop,
-                    coef, intercept,
-                )  # fmt: skip
+        def run(v):
+            n_iter[v], status[v] = self._solve(
+                v, float(C[v]), constant, tol, max_iter, start is not None, stop, coef,
+                intercept,
+            )  # fmt: skip
 
-            parallel(run, order)
+        parallel(run, order)
         if (status == 2).any():
             raise FloatingPointError(
                 f"the weights of {int((status == 2).sum())} nodes diverged: the "
@@ -352,9 +347,7 @@ class QuasiNewton:
         if (np.diff(outcome) < 0).any():
             order = np.argsort(outcome, kind="stable")
             X, self._weight = X[order], weight[order]
-            number = np.empty_like(order)
-            number[order] = np.arange(order.size)
-            self._held = number[held]
+            self._held = np.argsort(order)[held]
         counts = np.bincount(outcome, minlength=targets.n_outcomes)
         bounds = np.concatenate([[0], np.cumsum(counts)])
         self._problem = NodeProblems(X, self._weight, [bounds])

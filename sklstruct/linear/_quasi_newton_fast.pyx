@@ -66,11 +66,10 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
 from ._blas cimport daxpy, dot, gemm, gemv
+from .._exp_sum cimport exp_sum
 from .._watch cimport OPS_BETWEEN_SIGNAL_CHECKS, Watch, over, propagate, watch_of
 
 cdef extern from "_softmax.h" nogil:
-    double sklstruct_exp_sum(
-        Py_ssize_t n, const double* u, double top, double* e) noexcept
     double sklstruct_move_double(
         Py_ssize_t n, const double* z, const double* d, double t, double* u) noexcept
     double sklstruct_move_float(
@@ -381,7 +380,7 @@ cdef double evaluate(
                 else:
                     top = sklstruct_move_float(r, zi, di, t, row)
                 loss += s * (top - row[k])
-                total = sklstruct_exp_sum(r, row, top, row)
+                total = exp_sum(r, row, top, row)
                 loss += s * log(total)
                 if cython.floating is double:
                     rise += sklstruct_residual_double(r, row, s / total, di, ri)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit, log_softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .._checks import (
     INT32_MAX,
@@ -39,7 +39,7 @@ from .._warnings import warn
 from ._feature_bounds import ProximalTerm
 from ._feature_problem import FeatureProblem, Optimum, Report
 from ._fista import AcceleratedSolver
-from ._labels import FlatMixin, read_training
+from ._labels import FlatMixin, read_rows, read_training
 from ._newton_cd import NewtonSolver
 from ._penalties import FEATURE_PENALTIES, bind
 from ._samples import check_class_weight, is_sparse
@@ -145,8 +145,7 @@ class SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     def _read(self, X):
         check_is_fitted(self, "coef_")
-        check_sparse(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = read_rows(self, X, np.float64)
         check_squares(X)
         return X
 

@@ -22,14 +22,13 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
 cdef extern from "_joint.h" nogil:
-    double exp_sum "sklstruct_exp_sum"(
-        Py_ssize_t n, const double* u, double top, double* e) noexcept
     double largest "sklstruct_largest"(Py_ssize_t n, const double* s) noexcept
     void add_doubles "sklstruct_add_doubles"(
         Py_ssize_t n, const double* a, double* b) noexcept
 
 import numpy as np
 
+from .._exp_sum cimport exp_sum
 from .._prefetch cimport prefetch
 from ..backoff._core_fast cimport SOON, Model, padded
 from ..backoff._trees_fast cimport Node, Tree

@@ -282,7 +282,4 @@ class LikelihoodScorer(BaseEstimator):
             estimator, X, y, sample_weight=sample_weight, unknown=self.unknown
         )
 
-    def __call__(
-        self, estimator: Any, X: Any, y: Any = None, sample_weight: Any = None
-    ) -> float:
-        return self.score(estimator, X, y, sample_weight=sample_weight)
+    __call__ = score

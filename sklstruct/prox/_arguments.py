@@ -53,14 +53,6 @@ def shared_parameters(operator: T) -> T:
     return shared_docs(**{name: _PARAMETERS[name] for name in names})(operator)
 
 
-def _all_finite(x: NDArray) -> bool:
-    if x.size > 1 << 13:  # the sum is faster for long arrays; it may overflow
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(x.sum()):
-                return True
-    return bool(np.isfinite(x).all())
-
-
 def check_vector(
     v: ArrayLike,
     n: int | None = None,
@@ -85,7 +77,7 @@ def check_vector(
     if v.ndim != ndim:
         raise ValueError(f"v must be a {ndim}-D array, got shape {v.shape}")
     out = np.array(v, dtype=np.float64, order="C")
-    if not _all_finite(out):
+    if not np.isfinite(out).all():
         raise ValueError("v must be finite, it contains NaN or infinity")
     if check_positive(positive):
         # All penalties here increase with |w_i|: a negative entry of v becomes 0 and
@@ -112,7 +104,7 @@ def check_per_entry(
             f"{what}, got shape {x.shape}"
         )
     x = np.ascontiguousarray(np.atleast_1d(x), dtype=np.float64)
-    if not _all_finite(x):
+    if not np.isfinite(x).all():
         raise ValueError(f"{name} must be finite, it contains NaN or infinity")
     if x.size and (x.min() <= 0 if positive else x.min() < 0):
         raise ValueError(

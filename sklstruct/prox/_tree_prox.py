@@ -385,7 +385,7 @@ def norm_tree_l2(
         v = v / unit
     state = np.zeros(forest.n)
     return unit * _sum_or_inf(
-        forest.up(kernels.tree_l2_norm_up, weights, mult, v, state)
+        forest.up(kernels.tree_norm_up, weights, mult, v, state, False)
     )
 
 
@@ -444,4 +444,4 @@ def norm_tree_linf(
     forest, v, _, weights, mult = _read(v, parents, "weights", weights, multiplicity)
     v, weights = map(forest.arrange, (v, weights * mult))
     state = np.zeros(forest.n)
-    return _sum_or_inf(forest.up(kernels.tree_linf_norm_up, weights, v, state))
+    return _sum_or_inf(forest.up(kernels.tree_norm_up, weights, mult, v, state, True))

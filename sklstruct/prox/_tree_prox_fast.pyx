@@ -188,34 +188,6 @@ def tree_l2_down(
             w[q] = w[q] * scale + 0.0  # + 0.0 turns -0.0 into 0.0
 
 
-def tree_l2_norm_up(
-    const int[::1] parent,
-    const double[::1] weight,
-    const double[::1] mult,
-    const double[::1] w,
-    double[::1] state,
-    Py_ssize_t lo,
-    Py_ssize_t hi,
-):
-    """Sum over the range of weight * ||w_subtree||_2; state (0 before): squares."""
-    cdef Py_ssize_t q
-    cdef Py_ssize_t ws = 0 if weight.shape[0] == 1 else 1
-    cdef Py_ssize_t ms = 0 if mult.shape[0] == 1 else 1
-    cdef double g, x, total = 0, lost = 0, t
-    with nogil:
-        for q in range(hi - 1, lo - 1, -1):
-            g = state[q] + mult[q * ms] * w[q] * w[q]
-            state[q] = g
-            if parent[q] >= 0:
-                state[parent[q]] += g
-            # Kahan: a line search compares sums of 1e7 terms
-            x = weight[q * ws] * sqrt(g) - lost
-            t = total + x
-            lost = (t - total) - x
-            total = t
-    return total
-
-
 # ----------------------------------------------------------------- tree_linf
 
 # Lists of no more heaps are merged as they are.
@@ -436,29 +408,44 @@ def tree_linf_down(
                 w[q] = 0.0 - cap       # never -0.0
 
 
-def tree_linf_norm_up(
+# -------------------------------------------------------------------- norms
+
+
+def tree_norm_up(
     const int[::1] parent,
     const double[::1] weight,
+    const double[::1] mult,
     const double[::1] w,
     double[::1] state,
+    bint largest,
     Py_ssize_t lo,
     Py_ssize_t hi,
 ):
-    """Sum over the range of weight * max |w_subtree|; state (0 before): maxima."""
+    """Sum over the range of weight * ||w_subtree||_2, or of weight * max |w_subtree|.
+
+    state (0 before): squares, or maxima, for which mult is not used.
+    """
     cdef Py_ssize_t q
     cdef Py_ssize_t ws = 0 if weight.shape[0] == 1 else 1
+    cdef Py_ssize_t ms = 0 if mult.shape[0] == 1 else 1
     cdef int p
-    cdef double m, x, total = 0, lost = 0, t
+    cdef double g, x, total = 0, lost = 0, t
     with nogil:
         for q in range(hi - 1, lo - 1, -1):
-            m = fabs(w[q])
-            if state[q] > m:
-                m = state[q]
-            state[q] = m
             p = parent[q]
-            if p >= 0 and state[p] < m:
-                state[p] = m
-            x = weight[q * ws] * m - lost
+            if largest:
+                g = fabs(w[q])
+                g = x = g if g > state[q] else state[q]
+                if p >= 0 and state[p] < g:
+                    state[p] = g
+            else:
+                g = state[q] + mult[q * ms] * w[q] * w[q]
+                x = sqrt(g)
+                if p >= 0:
+                    state[p] += g
+            state[q] = g
+            # Kahan: a line search compares sums of 1e7 terms
+            x = weight[q * ws] * x - lost
             t = total + x
             lost = (t - total) - x
             total = t

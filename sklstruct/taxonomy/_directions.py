@@ -17,6 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ._samples import sum_by_class
+
 # Additional columns, and passes: the error of a direction is the power 2 _PASSES + 1 of
 # a ratio, the first singular value outside of the subspace over that of the direction.
 _EXTRA = 10
@@ -27,12 +29,8 @@ _LARGE = 1e15
 
 def weighted_means(X: Any, codes: NDArray, weight: NDArray, n_classes: int) -> Any:
     """Weighted means of the classes, (K, d), CSR for CSR, in the precision of X."""
-    n = codes.size
     share = weight / np.bincount(codes, weight, minlength=n_classes)[codes]
-    indicator = sp.csr_array(
-        (share.astype(X.dtype), codes, np.arange(n + 1)), shape=(n, n_classes)
-    )
-    means = indicator.T @ X
+    means = sum_by_class(X, codes, n_classes, share.astype(X.dtype))
     return means.tocsr() if sp.issparse(means) else means
 
 

@@ -21,10 +21,7 @@ def breadth_first(
     n = parent.size
     only = _check_tree(parent, leaf)
     if not (
-        only.any()
-        or (parent[:1] >= 0).any()
-        or (np.diff(parent) < 0).any()
-        or (parent >= np.arange(n)).any()
+        only.any() or (np.diff(parent) < 0).any() or (parent >= np.arange(n)).any()
     ):
         return parent.astype(np.int32), leaf.astype(np.int32), names
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
@@ -48,19 +49,25 @@ def encode_classes(y: ArrayLike) -> tuple[NDArray, NDArray]:
     return classes, codes
 
 
+def even_folds(codes: NDArray, n_folds: int, rng: RandomState) -> NDArray:
+    """A fold for each sample, at random; each class is spread evenly over the folds."""
+    shuffled = rng.permutation(codes.size)
+    order = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    fold = np.empty(codes.size, dtype=np.int64)
+    fold[order] = np.arange(codes.size) % n_folds
+    return fold
+
+
 def to_dense(X: Any) -> NDArray:
     X = X.toarray() if sp.issparse(X) else X
     return np.asarray(X, dtype=np.float64)
 
 
-def sum_by_class(
-    X: Any, codes: NDArray, n_classes: int, weight: NDArray | None = None
-) -> NDArray:
-    """Weighted sums of the rows of each class, dense."""
+def sum_by_class(X: Any, codes: NDArray, n_classes: int, weight: NDArray) -> Any:
+    """Weighted sums of the rows of each class, sparse for sparse X."""
     n = codes.size
-    weight = np.ones(n) if weight is None else weight
     indicator = sp.csr_array((weight, codes, np.arange(n + 1)), shape=(n, n_classes))
-    return to_dense(indicator.T @ X)
+    return indicator.T @ X
 
 
 def class_means(X: Any, codes: NDArray, weight: NDArray) -> NDArray:
@@ -70,4 +77,4 @@ def class_means(X: Any, codes: NDArray, weight: NDArray) -> NDArray:
         8 * k * X.shape[1], f"{k} x {X.shape[1]} class means", "reduce the features"
     )
     total = np.bincount(codes, weight, minlength=k)[:, None]
-    return sum_by_class(X, codes, k, weight) / total
+    return to_dense(sum_by_class(X, codes, k, weight)) / total

@@ -190,7 +190,7 @@ class ClassStatistics:
         k = self.weight.size
         total = self.weight.sum()
         if basis is None and sp.issparse(X) and X.nnz < _SPARSE * n * d:
-            sums = sum_by_class(X, codes, k, weight)
+            sums = to_dense(sum_by_class(X, codes, k, weight))
             gram = to_dense(X.T @ (sp.diags_array(weight) @ X))
             shift = np.zeros(d)
         else:

@@ -186,13 +186,6 @@ class Taxonomy:
         """Restore a pickled taxonomy; ValueError if its arrays are not a tree."""
         Taxonomy.__init__(self, *(state[k] for k in _STATE))
 
-    @classmethod
-    def _trusted(cls, parent, leaf, labels, names=None) -> Taxonomy:
-        """A taxonomy of arrays that are known to be valid and breadth-first."""
-        self = cls.__new__(cls)
-        self._set(parent, leaf, names, labels)
-        return self
-
     # ------------------------------------------------------------ given trees
 
     @classmethod
@@ -526,7 +519,10 @@ class Taxonomy:
         number[kept] = np.arange(len(kept), dtype=np.int32)
         leaf = self.leaf_of_class if up is None else up[self.leaf_of_class]
         names = self.names and tuple(self.names[v] for v in kept)
-        return self._trusted(parent, number[leaf], self.classes, names)
+        tree = type(self).__new__(type(self))
+        # valid and breadth-first, so that the constructor has nothing to do
+        tree._set(parent, number[leaf], names, self.classes)
+        return tree
 
     # ----------------------------------------------------------------- output
 

@@ -5,17 +5,11 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from .._watch cimport Watch, over, propagate, watch_of
 
 cdef extern from "_scores.h" nogil:
-    ctypedef struct sklstruct_bytes:
-        const int64_t *at
-        const int64_t *before
-        const float *scale
-        const int8_t *weight
-        const uint8_t *gap
-        Py_ssize_t n_scores
-
     void sklstruct_add_columns(
-        const sklstruct_bytes *w, Py_ssize_t n, const int32_t *index, const float *x,
-        float factor, float *z) noexcept
+        Py_ssize_t n, const int32_t *index, const float *x, float factor,
+        const int64_t *at, const int64_t *before, const float *scale,
+        const int8_t *weight, const uint8_t *gap, Py_ssize_t n_scores,
+        float *z) noexcept
 
 
 def add_scores(const int32_t[::1] indices, const float[::1] data,
@@ -29,18 +23,17 @@ def add_scores(const int32_t[::1] indices, const float[::1] data,
     at, before : (n_columns + 1,) where the weights and the gaps of a column begin.
     scale : (n_columns,). weight, gap : at least one entry each.
     """
-    cdef sklstruct_bytes w
     cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t t, start = 0, n
-    w.at, w.before, w.scale = &at[0], &before[0], &scale[0]
-    w.weight, w.gap, w.n_scores = &weight[0], &gap[0], z.shape[1]
     with nogil:
         for t in range(ends.shape[0]):
             n = ends[t] - start
             if n > 0:
-                if over(&watch, n * w.n_scores):
+                if over(&watch, n * z.shape[1]):
                     break
-                sklstruct_add_columns(&w, n, &indices[start], &data[start], factor,
-                                      &z[t, 0])
+                sklstruct_add_columns(
+                    n, &indices[start], &data[start], factor, &at[0], &before[0],
+                    &scale[0], &weight[0], &gap[0], z.shape[1], &z[t, 0],
+                )
             start = ends[t]
     propagate()

@@ -707,15 +707,15 @@ def test_shards_equal_one_call_bitwise(seed, per_node):
     state = np.zeros(n)
     total = run_sharded(
         parents, bounds,
-        lambda lo, hi: kernels.tree_l2_norm_up(
-            parents, kappa, np.ones(1), v, state, lo, hi),
+        lambda lo, hi: kernels.tree_norm_up(
+            parents, kappa, np.ones(1), v, state, False, lo, hi),
     )  # fmt: skip
     assert total == pytest.approx(norm_tree_l2(v, parents, kappa_public), rel=1e-13)
     state = np.zeros(n)
     total = run_sharded(
         parents, bounds,
-        lambda lo, hi: kernels.tree_linf_norm_up(
-            parents, kappa, v, state, lo, hi),
+        lambda lo, hi: kernels.tree_norm_up(
+            parents, kappa, np.ones(1), v, state, True, lo, hi),
     )  # fmt: skip
     assert total == pytest.approx(norm_tree_linf(v, parents, kappa_public), rel=1e-13)
 

@@ -140,8 +140,8 @@ class BoundTreeL2(BoundPenalty):
         parent = problem.pair_parent
 
         def up(k, lo, hi):
-            return _prox.tree_l2_norm_up(
-                parent, problem.strength.at(k), _ONE, w, state, lo, hi
+            return _prox.tree_norm_up(
+                parent, problem.strength.at(k), _ONE, w, state, False, lo, hi
             )
 
         return problem.upward(up, state)

@@ -34,9 +34,8 @@ class BoundTreeLinf(ProximalPenalty):
         parent = problem.pair_parent
 
         def up(k, lo, hi):
-            return _prox.tree_linf_norm_up(
-                parent, problem.strength.at(k), w, state, lo, hi
-            )
+            weight = problem.strength.at(k)
+            return _prox.tree_norm_up(parent, weight, weight, w, state, True, lo, hi)
 
         return problem.upward(up, state)
 

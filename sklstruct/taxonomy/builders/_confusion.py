@@ -16,6 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ..._checks import check_learned
 from ..._compat import HasMethods, Interval
+from .._samples import even_folds
 from ._base import TaxonomyBuilder
 from ._top_down import sides, split_top_down
 
@@ -124,12 +125,9 @@ class ConfusionSplit(TaxonomyBuilder):
     def _held_out_confusion(self, X, codes, weight, rng):
         """Row-normalised (true, predicted) weights; classes without any row are 0."""
         k = int(codes.max()) + 1
-        # Each class is spread evenly over the folds. The only sample of a class is held
-        # out too, in the fold whose surrogate does not know the class.
-        shuffled = rng.permutation(codes.size)
-        order = shuffled[np.argsort(codes[shuffled], kind="stable")]
-        fold = np.empty(codes.size, dtype=np.int64)
-        fold[order] = np.arange(codes.size) % _FOLDS
+        # The only sample of a class is held out too, in the fold whose surrogate does
+        # not know the class.
+        fold = even_folds(codes, _FOLDS, rng)
         confusion = np.zeros((k, k))
         surrogate = RidgeClassifier() if self.estimator is None else self.estimator
         weighted = (weight != 1).any() and has_fit_parameter(surrogate, "sample_weight")

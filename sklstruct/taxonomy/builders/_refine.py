@@ -117,10 +117,9 @@ class RefinedTaxonomy(TaxonomyBuilder):
         taxonomy = as_taxonomy(self.taxonomy, classes)
         # Samples in the order of the leaves: the rows of every node are contiguous.
         sets = taxonomy.class_sets
-        place = np.empty(classes.size, dtype=np.int64)
-        place[sets.order] = np.arange(classes.size)
-        rows = np.argsort(place[codes], kind="stable")
-        where = place[codes][rows]
+        place = np.argsort(sets.order)[codes]
+        rows = np.argsort(place, kind="stable")
+        where = place[rows]
 
         def learn(node, boundaries):
             """A tree over 0 ... m - 1: parts of the node's run of classes."""

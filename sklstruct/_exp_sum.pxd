@@ -1,0 +1,4 @@
+# Sums of exponentials by wide registers; see _vector.h.
+cdef extern from "_vector.h" nogil:
+    double exp_sum "sklstruct_exp_sum"(
+        Py_ssize_t n, const double* u, double top, double* e) noexcept
