@@ -1362,3 +1362,13 @@ def test_samples_that_are_searched_again_count_both_searches():
     model.nodes_.intercept[:] = 0  # a tie at 0, which single precision cannot decide
     assert model.n_dot_products([[0.0], [1.0]]).tolist() == [2, 1]
     assert model.predict([[0.0], [1.0]]).tolist() == [0, 1]
+
+
+def test_rows_of_single_precision_do_not_depend_on_other_rows():
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(400, 300)) + 50).astype(np.float32)
+    y = np.arange(400) % 6
+    model = HierarchicalClassifier([[0, 1, 2], [3, 4, 5]]).fit(X[:200], y[:200])
+    assert model.coef_.dtype == np.float32
+    single = np.vstack([model.predict_log_proba(row[None]) for row in X])
+    np.testing.assert_allclose(model.predict_log_proba(X), single, rtol=0, atol=1e-10)
