@@ -62,9 +62,9 @@ class Emission(BaseEstimator):
         self._validate_params()
         label = np.concatenate(ids) if len(ids) else np.empty(0, dtype=np.int32)
         observations = list(itertools.chain.from_iterable(X))
-        # A look at the type of a string takes a fifth of the time of `is_unknown`.
-        known = (type(o) is str or not is_unknown(o) for o in observations)
-        keep = (label >= 0) & np.fromiter(known, bool, label.size)
+        keep = label >= 0
+        if set(map(type, observations)) != {str}:  # of which none is missing
+            keep &= ~np.fromiter(map(is_unknown, observations), bool, label.size)
         flat = None if weight is None else np.concatenate(weight)
         if flat is not None:
             keep &= flat > 0
