@@ -317,10 +317,8 @@ class ExactPredictor(GraphPredictor):
 
     def _transition(self) -> np.ndarray:
         """The weight of each pair of labels."""
-        k, start = self._layout.n_kinds, self._layout.cross_offset
-        if not start.size:  # all training sequences had one item
-            return np.zeros((k, k))
-        return self.coef_[start[0] : start[0] + k * k].reshape(k, k)
+        k, start = self._layout.n_kinds, self._layout.cross_offset[0]
+        return self.coef_[start : start + k * k].reshape(k, k)
 
     def __getstate__(self) -> dict:
         state = super().__getstate__()

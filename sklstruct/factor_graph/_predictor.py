@@ -344,28 +344,19 @@ def as_instances(X: Any, least: int = 1) -> list:
     """X as a list of at least so many instances."""
     if isinstance(X, FactorGraph):
         raise ValueError("X must be a list of FactorGraph; wrap a single one in a list")
-    refuse_frame("X", X)
-    try:
-        instances = items(X) if hasattr(X, "to_pylist") else list(X)
-    except TypeError as exc:
-        raise ValueError(
-            "X must be a list of FactorGraph or of sequences of observations, got "
-            f"{type(X).__name__}"
-        ) from exc
+    instances = as_list("X", X, "of FactorGraph or of sequences of observations")
     if len(instances) < least:
         raise ValueError("X must have at least one instance")
     return instances
 
 
-def as_label_rows(y: Any) -> list:
-    """y as a list."""
-    refuse_frame("y", y)
+def as_list(name: str, given: Any, what: str) -> list:
+    """A parameter as a list of what it must hold."""
+    refuse_frame(name, given)
     try:
-        return items(y) if hasattr(y, "to_pylist") else list(y)
+        return items(given) if hasattr(given, "to_pylist") else list(given)
     except TypeError as exc:
-        raise ValueError(
-            f"y must be a list with the labels of each instance, got {y!r:.60}"
-        ) from exc
+        raise ValueError(f"{name} must be a list {what}, got {given!r:.60}") from exc
 
 
 def check_labels(y: Any, lengths: list[int], unknown: bool = False) -> list[list]:
@@ -390,7 +381,7 @@ def check_labels(y: Any, lengths: list[int], unknown: bool = False) -> list[list
 
 def encode(graphs: list[FactorGraph], y: Any, unknown: bool = False) -> np.ndarray:
     """Positions in the candidates, of all instances in a row; -1 if unknown."""
-    rows = as_label_rows(y)
+    rows = as_list("y", y, "with the labels of each instance")
     if len(rows) != len(graphs):
         raise ValueError(
             f"y must have labels for each instance: X has {len(graphs)}, y has "
