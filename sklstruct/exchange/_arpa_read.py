@@ -32,13 +32,6 @@ _FIRST_CHUNK, _CHUNK = 1 << 16, 1 << 24
 _LONGEST_LINE = 1 << 24
 _MOST_FILLER = 1 << 20
 _MOST_DIGITS = 10  # of 2^31 - 1
-_BYTE_ORDER_MARKS = (
-    (b"\xef\xbb\xbf", "a UTF-8 byte order mark"),
-    (b"\xff\xfe", "the byte order mark of UTF-16"),
-    (b"\xfe\xff", "the byte order mark of UTF-16"),
-)
-
-
 _UNKNOWN = (b"<unk>", b"<UNK>")
 _MARKS = (b"<s>", b"</s>", *_UNKNOWN)
 
@@ -202,11 +195,6 @@ def _read_counts(source: _Source) -> tuple[list[int], bytes]:
             )
         if first is None and line:
             first = line
-            for mark, name in _BYTE_ORDER_MARKS:
-                if line.startswith(mark):
-                    raise source.fail(
-                        f"the file begins with {name}; save it as UTF-8 without one", 1
-                    )
     counts: list[int] = []
     while True:
         line = source.read_content()

@@ -104,6 +104,7 @@ def _check_format(name: str) -> None:
         raise ValueError(f"format must be one of {names}, got {name!r}")
 
 
+_UTF_16 = "text with the byte order mark of UTF-16; save it as UTF-8 without one"
 # First bytes of files that are handed to `read` by mistake, and what they are.
 _FOREIGN: dict[bytes, str] = {
     LFS_POINTER: WHAT_POINTER,
@@ -113,6 +114,9 @@ _FOREIGN: dict[bytes, str] = {
     "for the command",
     b"sklstruct texts\n": "a text classifier; read it with TextClassifier.load",
     NATIVE.magic: "a native file of sklstruct; leave format out",
+    b"\xef\xbb\xbf": "text with a UTF-8 byte order mark; save it as UTF-8 without one",
+    b"\xff\xfe": _UTF_16,
+    b"\xfe\xff": _UTF_16,
 }
 _HEAD = 512  # bytes that tell what a file is
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from ._graph import FactorGraph
-from ._inference import BUDGET, BlockInference
+from ._inference import BUDGET, BlockInference, candidate_flags
 from ._pack import Block, Packed
 from ._samplerank_fast import Graphs, expected_features
 
@@ -48,7 +48,8 @@ class ConditionalLikelihood:
         self.blocks = [Block(packed, *ends) for ends in packed.blocks(BUDGET)]
         self.allowed = None
         if (truth < 0).any():
-            self.allowed = allowed_values(truth, packed.cand_ptr)
+            known = [[a] if a >= 0 else None for a in truth.tolist()]
+            self.allowed = candidate_flags([known], np.diff(packed.cand_ptr))
         layout = packed.layout
         wanted = np.zeros(layout.n_weights)
         wanted[: layout.own_offset] = min_count[0]
@@ -152,14 +153,6 @@ class ConditionalLikelihood:
         if self.allowed is None:
             gradient -= self.observed
         return float(sum(part[0] for part in found)), gradient[self.free]
-
-
-def allowed_values(state: np.ndarray, cand_ptr: np.ndarray) -> np.ndarray:
-    """Whether each candidate agrees with a state, of which -1 is unknown."""
-    allowed = np.repeat(state < 0, np.diff(cand_ptr))
-    known = np.flatnonzero(state >= 0)
-    allowed[cand_ptr[known] + state[known]] = True
-    return allowed
 
 
 def duality_gap(

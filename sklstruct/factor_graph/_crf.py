@@ -33,7 +33,7 @@ from ._exact import REFUSAL, ExactPredictor
 from ._graph import FactorGraph
 from ._inference import refuse_loops
 from ._pack import Packed, WeightLayout, check_graphs
-from ._predictor import ATTRIBUTES, as_instances, as_label_rows, encode
+from ._predictor import ATTRIBUTES, as_instances, as_list, encode
 
 
 @shared_docs(attributes=ATTRIBUTES)
@@ -245,7 +245,7 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
             )
         X = as_instances(X)
         weight = check_weights(sample_weight, X)
-        y = as_label_rows(y)
+        y = as_list("y", y, "with the labels of each instance")
         if not weight.all() and len(y) == len(X):
             X, y = ([s for s, w in zip(part, weight) if w] for part in (X, y))
             weight = weight[weight > 0.0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from ..symbols import (
 )
 from ._chains import ChainModel, ScoredChains
 from ._graph import FactorGraph
-from ._inference import BlockInference, refuse_loops
+from ._inference import BlockInference, candidate_flags, refuse_loops
 from ._pack import unpacked
 from ._paths import InstanceTree
 from ._predictor import GraphPredictor
@@ -285,7 +284,7 @@ class ExactPredictor(GraphPredictor):
 
         variables = [graph.candidates for graph in graphs]
         known = known_labels(name, given, variables, code_of)
-        return _flags(known, [len(values) for g in variables for values in g])
+        return candidate_flags(known, [len(values) for g in variables for values in g])
 
     def _within(
         self, chains: ScoredChains, given: Any, name: str = "given"
@@ -297,7 +296,7 @@ class ExactPredictor(GraphPredictor):
         code = {label: a for a, label in enumerate(classes)}
         sequences = [range(n) for n in chains.lengths]
         known = known_labels(name, given, sequences, lambda i, t: code)
-        flags = _flags(known, [len(classes)] * sum(chains.lengths))
+        flags = candidate_flags(known, [len(classes)] * sum(chains.lengths))
         return chains.within(flags.reshape(-1, len(classes)))
 
     # ------------------------------------------------------------------- sequences
@@ -318,23 +317,9 @@ class ExactPredictor(GraphPredictor):
 
     def _transition(self) -> np.ndarray:
         """The weight of each pair of labels."""
-        k, start = self._layout.n_kinds, self._layout.cross_offset
-        if not start.size:  # all training sequences had one item
-            return np.zeros((k, k))
-        return self.coef_[start[0] : start[0] + k * k].reshape(k, k)
+        k, start = self._layout.n_kinds, self._layout.cross_offset[0]
+        return self.coef_[start : start + k * k].reshape(k, k)
 
     def __getstate__(self) -> dict:
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_reader"}
-
-
-def _flags(known: list[list[list[int] | None]], sizes: list[int]) -> np.ndarray:
-    """Whether each label of each item, all in a row, is among those known."""
-    rows = [labels or () for labels in chain.from_iterable(known)]
-    counts = np.array([len(labels) for labels in rows], dtype=np.intp)
-    size = np.array(sizes, dtype=np.intp)
-    flags = np.repeat(counts == 0, size)
-    starts = size.cumsum() - size
-    allowed = np.fromiter(chain.from_iterable(rows), dtype=np.intp)
-    flags[np.repeat(starts, counts) + allowed] = True
-    return flags

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -259,6 +261,23 @@ def put_starts(
 def _means(values: np.ndarray, ptr: np.ndarray) -> np.ndarray:
     total = np.concatenate([[0.0], np.cumsum(values)])[ptr]
     return np.diff(total) / np.maximum(1, np.diff(ptr))
+
+
+def candidate_flags(
+    known: Iterable[Iterable[Sequence[int] | None]], sizes: Any
+) -> np.ndarray:
+    """Whether each candidate of each variable, all in a row, is among those known.
+
+    known: the candidates of each variable of each instance; None or empty: all.
+    """
+    rows = [candidates or () for candidates in chain.from_iterable(known)]
+    counts = np.array([len(candidates) for candidates in rows], dtype=np.intp)
+    size = np.array(sizes, dtype=np.intp)
+    flags = np.repeat(counts == 0, size)
+    starts = size.cumsum() - size
+    allowed = np.fromiter(chain.from_iterable(rows), dtype=np.intp)
+    flags[np.repeat(starts, counts) + allowed] = True
+    return flags
 
 
 def refuse_loops(graphs: Sequence[FactorGraph], who: str, remedy: str) -> None:

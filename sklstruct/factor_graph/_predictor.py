@@ -331,10 +331,7 @@ class GraphPredictor(BaseEstimator):
             rows = self.predict(X)
             labels = check_labels(y, list(map(len, rows)), True)
             right, size = count_right(rows, labels, self.classes_)
-        share = share_right(right, size, weight)
-        if np.isnan(share):
-            raise ValueError("y has no known label: there is nothing to score")
-        return share
+        return share_right(right, size, weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -347,27 +344,20 @@ def as_instances(X: Any, least: int = 1) -> list:
     """X as a list of at least so many instances."""
     if isinstance(X, FactorGraph):
         raise ValueError("X must be a list of FactorGraph; wrap a single one in a list")
-    refuse_frame("X", X)
-    try:
-        instances = items(X) if hasattr(X, "to_pylist") else list(X)
-    except TypeError as exc:
-        raise ValueError(
-            "X must be a list of FactorGraph or of sequences of observations, got "
-            f"{type(X).__name__}"
-        ) from exc
+    instances = as_list("X", X, "of FactorGraph or of sequences of observations")
     if len(instances) < least:
         raise ValueError("X must have at least one instance")
     return instances
 
 
-def as_label_rows(y: Any) -> list:
-    """y as a list."""
-    refuse_frame("y", y)
+def as_list(name: str, given: Any, what: str) -> list:
+    """A parameter as a list of what it must hold."""
+    refuse_frame(name, given)
     try:
-        return items(y) if hasattr(y, "to_pylist") else list(y)
+        return items(given) if hasattr(given, "to_pylist") else list(given)
     except TypeError as exc:
         raise ValueError(
-            f"y must be a list with the labels of each instance, got {y!r:.60}"
+            f"{name} must be a list {what}, got {type(given).__name__} {given!r:.60}"
         ) from exc
 
 
@@ -393,7 +383,7 @@ def check_labels(y: Any, lengths: list[int], unknown: bool = False) -> list[list
 
 def encode(graphs: list[FactorGraph], y: Any, unknown: bool = False) -> np.ndarray:
     """Positions in the candidates, of all instances in a row; -1 if unknown."""
-    rows = as_label_rows(y)
+    rows = as_list("y", y, "with the labels of each instance")
     if len(rows) != len(graphs):
         raise ValueError(
             f"y must have labels for each instance: X has {len(graphs)}, y has "

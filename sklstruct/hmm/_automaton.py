@@ -8,13 +8,12 @@ oldest symbol) at the price of the back-off weight.
 
 from __future__ import annotations
 
-import copy
 from functools import cached_property
 
 import numpy as np
 
 from ..backoff import BackoffModel, ClosedModel, close_model
-from ..context_tree import pairs_of_arrays, tree_of_arrays
+from ..context_tree import pairs_of_arrays
 from ..symbols import need_symbols
 from . import _automaton_fast as _fast
 
@@ -67,7 +66,6 @@ class ContextAutomaton:
         closed = close_model(model, class_of_symbol)
         tree = self.tree = closed.tree
         self.weight = weight
-        self.parent, self.symbol = tree.parent, tree.symbol
         self.backoff = closed.log_backoff * weight
         self.arc_ptr = closed.pair_ptr
         self.arc_class = closed.target
@@ -103,35 +101,6 @@ class ContextAutomaton:
         """Largest minus smallest log-weight; infinite if a probability is 0."""
         both = np.concatenate([self.arc_log_prob, self.backoff])
         return float(both.max() - both.min())
-
-    @cached_property
-    def bigram_bound(self) -> ContextAutomaton:
-        """The automaton of the bounds after one symbol: no path weighs less in it.
-
-        A history is its last symbol; where a longer one could matter, an arc has the
-        largest probability that any history gives it.
-        """
-        bound = copy.copy(self)
-        n = int(self.tree.level_ptr[min(2, self.max_depth + 1)])
-        bound.tree = tree_of_arrays(
-            self.parent[:n], self.symbol[:n], self.tree.level_ptr[:3],
-            self.tree.n_symbols,
-        )  # fmt: skip
-        bound.n_nodes = n
-        bound.max_depth = min(self.max_depth, 1)
-        bound.arc_ptr = self.arc_ptr[: n + 1]
-        last = int(bound.arc_ptr[-1])
-        bound.arc_class = self.arc_class[:last]
-        # The root keeps its probabilities: they are used after a symbol that is not a
-        # context, or after back-off weights, which are the largest already.
-        bound.arc_log_prob = self.arc_max[:last].copy()
-        bound.arc_log_prob[: self.n_classes] = self.arc_log_prob[: self.n_classes]
-        bound.backoff = (self.backoff + self.max_backoff)[:n]
-        bound.arc_next = self.arc_next[bound.arc_class]
-        bound.arc_max = self.arc_max[:last]
-        bound.max_backoff = np.zeros(n)
-        bound.arcs = _fast.Arcs(bound)
-        return bound
 
 
 def shorter_pairs(model: BackoffModel, closed: ClosedModel) -> np.ndarray:

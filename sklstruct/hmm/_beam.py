@@ -43,10 +43,6 @@ class CursorAutomaton:
         if self._fixed:
             self.log_prob[self.unknown_class] = 0.0
 
-    def begin(self) -> NDArray:
-        """The state at the beginning of a sentence, as an array of one."""
-        return self.model.begin(n=1)
-
     def rows(self, states: NDArray) -> NDArray:
         """Natural log-probabilities of all classes after each state."""
         rows = self.model.rows(states)
@@ -89,7 +85,8 @@ class BeamSearch:
 
     def _search(self, c, n):
         """(n best paths with scores, number of states, whether states were lost)."""
-        states, of_path, score = self.automaton.begin(), np.zeros(1, int), np.zeros(1)
+        states = self.automaton.model.begin(n=1)
+        of_path, score = np.zeros(1, int), np.zeros(1)
         paths, n_states, lost = np.empty((1, 0), dtype=np.int32), 1, False
         for i in range(c.n_positions):
             at = slice(int(c.ptr[i]), int(c.ptr[i + 1]))

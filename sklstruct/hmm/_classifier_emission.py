@@ -93,7 +93,7 @@ class ClassifierEmission(RowsEmission):
         self.prior_weight = prior_weight
         self.min_proba = min_proba
 
-    def _learn(self, observations, label, weight, n_labels):
+    def _fit(self, observations, label, weight, n_labels):
         self.estimator_ = clone(self.estimator)
         options = {} if weight is None else weight_option(self.estimator_, weight)
         self.estimator_.fit(_stack(observations), label.tolist(), **options)

@@ -14,8 +14,6 @@ from .._compat import BaseEstimator, Interval
 from .._docs import shared_docs
 from ..symbols import is_unknown
 
-NOTHING = "X holds no observation to learn emissions from"
-
 # A block of the docstrings of `sample`; see `shared_docs`.
 DRAWN_IDS = """
 ids : int ndarray of shape (n,)
@@ -63,19 +61,23 @@ class Emission(BaseEstimator):
         """
         self._validate_params()
         label = np.concatenate(ids) if len(ids) else np.empty(0, dtype=np.int32)
+        observations = list(itertools.chain.from_iterable(X))
         keep = label >= 0
+        if set(map(type, observations)) != {str}:  # of which none is missing
+            keep &= ~np.fromiter(map(is_unknown, observations), bool, label.size)
         flat = None if weight is None else np.concatenate(weight)
         if flat is not None:
             keep &= flat > 0
             flat = flat[keep]
-        observations = list(itertools.chain.from_iterable(X))
+        if not keep.any():
+            raise ValueError("X holds no observation to learn emissions from")
         if not keep.all():
             observations = list(itertools.compress(observations, keep.tolist()))
         self._fit(observations, label[keep], flat, n_labels)
         return self
 
     def _fit(self, observations, label, weight, n_labels):
-        """Learn from observations, of which some may be missing, and their labels."""
+        """Learn from observations and their labels, of which none is missing."""
         raise NotImplementedError
 
     def candidates(self, X: Sequence) -> list:
@@ -112,19 +114,6 @@ class RowsEmission(Emission):
     """Base of emissions that give the factors of many observations at once."""
 
     _ids: np.ndarray  # labels that were observed; only these are candidates
-
-    def _fit(self, observations, label, weight, n_labels):
-        keep = ~np.fromiter(map(is_unknown, observations), bool)
-        if not keep.any():
-            raise ValueError(NOTHING)
-        known = list(itertools.compress(observations, keep.tolist()))
-        self._learn(
-            known, label[keep], None if weight is None else weight[keep], n_labels
-        )
-
-    def _learn(self, observations, label, weight, n_labels):
-        """Learn from observations that are not missing."""
-        raise NotImplementedError
 
     def candidates(self, X: Sequence) -> list:
         """(label ids, log-factors) of every observation; None if it is missing."""
@@ -272,22 +261,11 @@ def distinct(observations: Iterable) -> dict[Any, Any]:
 def count_symbols(
     observations: list, label: np.ndarray, weight: Any, n_labels: int
 ) -> tuple[dict, np.ndarray]:
-    """(row of each symbol, counts of labels); missing observations do not count."""
+    """(row of each symbol, counts of labels)."""
     code = distinct(observations)
-    # -1: missing. One test for each symbol is faster than one for each position.
-    known = [o for o in code if not is_unknown(o)]
-    if not known:
-        raise ValueError(NOTHING)
-    code.update(dict.fromkeys(code, -1))
-    code.update(zip(known, range(len(known))))
+    code.update(zip(code, range(len(code))))
     at = np.array([code[o] for o in observations], dtype=np.int64)
-    kept = slice(None) if len(known) == len(code) else at >= 0
-    table = np.bincount(
-        at[kept] * n_labels + label[kept],
-        None if weight is None else weight[kept],
-        minlength=len(known) * n_labels,
-    )
-    code = dict(zip(known, range(len(known))))
+    table = np.bincount(at * n_labels + label, weight, len(code) * n_labels)
     return code, table.reshape(len(code), n_labels).astype(np.float64)
 
 

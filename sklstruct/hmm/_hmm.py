@@ -530,7 +530,7 @@ class HighOrderHMM(SequenceInference):
         full = automaton.depth == self.order_ - 1
         if automaton.start_symbol >= 0:
             # The oldest symbol of a history after the start is the start.
-            full |= automaton.symbol == automaton.start_symbol
+            full |= automaton.tree.symbol == automaton.start_symbol
         return int(full.sum()) * (automaton.n_classes - 1) + emissions
 
     def _of_emission(self, method):

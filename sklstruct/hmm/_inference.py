@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
 
@@ -21,6 +22,7 @@ from .._checks import (
 )
 from .._compat import N_JOBS, BaseEstimator, Interval, check_weights
 from .._docs import shared_docs
+from .._lazy import stored
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
 from ..symbols import (
@@ -131,14 +133,8 @@ class SequenceInference(BaseEstimator):
     def _set_fitted(self, **fitted: Any) -> Self:
         """Set the attributes of a fit in one assignment, so that an error or an
         interrupt before leaves the model of an earlier fit whole."""
-        kept = {k: v for k, v in vars(self).items() if k != "_automaton_cache"}
-        self.__dict__ = kept | fitted
+        self.__dict__ = stored(self) | fitted
         return self
-
-    def __getstate__(self):
-        state = super().__getstate__()
-        state.pop("_automaton_cache", None)
-        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -149,14 +145,15 @@ class SequenceInference(BaseEstimator):
             check_ids("_class_of_label", ids, 0, n_classes, "class")
             self._class_of_label = ids
 
+    @cached_property  # not pickled: made from the model in one pass
+    def _weighted(self):
+        return ContextAutomaton(self.transition_model_, self.transition_weight)
+
     @property
     def _automaton(self):
-        # Not pickled: made from the model in one pass.
-        automaton = vars(self).get("_automaton_cache")
-        if automaton is None or automaton.weight != self.transition_weight:
-            automaton = ContextAutomaton(self.transition_model_, self.transition_weight)
-            self._automaton_cache = automaton
-        return automaton
+        if self._weighted.weight != self.transition_weight:
+            vars(self).pop("_weighted", None)
+        return self._weighted
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -187,13 +184,7 @@ class SequenceInference(BaseEstimator):
             return function(solvers, c)
 
         with ThreadMap(self.n_jobs) as parallel:
-            if parallel.n_threads == 1:
-                return list(map(work, sentences))
-            # A few sentences at a time: one alone is not worth handing over.
-            step = max(1, min(64, len(sentences) // (4 * parallel.n_threads)))
-            blocks = [sentences[i : i + step] for i in range(0, len(sentences), step)]
-            done = parallel(lambda block: list(map(work, block)), blocks)
-        return [result for block in done for result in block]
+            return parallel(work, sentences)
 
     def _new_solvers(self, automaton):
         return (
@@ -490,7 +481,4 @@ class SequenceInference(BaseEstimator):
         rows, y = check_pairs(X, y)
         weight = check_weights(sample_weight, rows)
         counts = count_right(self.predict(rows, given), y, self.classes_)
-        share = share_right(*counts, weight)
-        if np.isnan(share):
-            raise ValueError("X holds no observation to score")
-        return share
+        return share_right(*counts, weight)

@@ -100,27 +100,12 @@ class LatticeSolver:
         if not prune:
             return self._forward(c, _fast.MAX)
         bound = self.bounds(c)
-        lattice, threshold = self.beam(c, bound)
+        lattice = self._forward(c, _fast.MAX, bound, -np.inf, _BEAM)
         if np.diff(lattice.ptr).max() < _BEAM:
             return lattice  # nothing was dropped
         # -inf if the beam lost every possible path: nothing is dropped then.
+        threshold = _just_below(lattice.best()[1])
         return self._forward(c, _fast.MAX, bound, threshold)
-
-    def beam(self, c: Candidates, bound: np.ndarray) -> tuple[Lattice, float]:
-        """The lattice of a narrow beam, and a lower bound of the best path's score."""
-        lattice = self._forward(c, _fast.MAX, bound, -np.inf, _BEAM)
-        _, found = lattice.best()
-        return lattice, _just_below(found) if found > -np.inf else found
-
-    def useful(self, c: Candidates, bound: np.ndarray, threshold: float) -> Candidates:
-        """The candidates that are on a path of at least `threshold` with its bound."""
-        lattice = self._forward(c, _fast.MAX, bound, threshold)
-        position = np.repeat(np.arange(c.n_positions), lattice.states_per_position[1:])
-        keep = np.zeros(len(c.ids), dtype=bool)
-        keep[c.ptr[position] + lattice.candidate[int(lattice.ptr[1]) :]] = True
-        ptr = np.zeros(len(c.ptr), dtype=np.int64)
-        np.cumsum(np.add.reduceat(keep, c.ptr[:-1], dtype=np.int64), out=ptr[1:])
-        return Candidates(ptr, c.ids[keep], c.log_factor[keep], c.length)
 
     def decode(self, c: Candidates, prune: bool | None = None) -> Decoded:
         """The most probable path."""
@@ -336,9 +321,6 @@ class Lattice(NamedTuple):
             out[:, position - 1] = y
             uniform = rng.random_sample(n)
             states = self._slice(position - 1)
-            if states.stop - states.start == 1:
-                state = np.full(n, states.start)
-                continue
             new = np.empty(n, dtype=np.int64)
             order = np.argsort(state, kind="stable")
             cuts = np.flatnonzero(np.diff(state[order])) + 1
@@ -363,8 +345,6 @@ def _just_below(score):
 
 def _draw(log_weight, uniform):
     """Indices with probability proportional to exp(log_weight), one per uniform."""
-    if len(log_weight) == 1:
-        return np.zeros(len(uniform), dtype=np.int64)
     total = np.cumsum(np.exp(log_weight - log_weight.max()))
     drawn = np.searchsorted(total, uniform * total[-1], side="right")
     return np.minimum(drawn, len(total) - 1)

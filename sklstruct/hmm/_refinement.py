@@ -10,8 +10,6 @@ from .._checks import check_memory
 from . import _refinement_fast as _fast
 from ._automaton import ContextAutomaton
 from ._candidates import Candidates, Decoded
-from ._lattice import PRUNE_FROM as _PRUNE_FROM
-from ._lattice import LatticeSolver, LatticeTooLargeError
 
 _NO_PATH = "the sentence has no possible path to draw from"
 
@@ -127,23 +125,6 @@ class RefinementSolver:
     def _bound(self, c):
         return _Bound(self.automaton, c, self._slot, self.literal)
 
-    def useful(self, c: Candidates) -> Candidates:
-        """The candidates that may be on the best path: bigram bounds rule out others.
-
-        A row has an entry for each candidate of its position. Of many thousand words
-        that fit an observation, most are in no good sentence.
-        """
-        exact = LatticeSolver(self.automaton, self.max_states)
-        bound = exact.bounds(c)
-        try:
-            _, threshold = exact.beam(c, bound)
-            if threshold == -np.inf:
-                return c
-            coarse = LatticeSolver(self.automaton.bigram_bound, self.max_states)
-            return coarse.useful(c, bound, threshold)
-        except LatticeTooLargeError:
-            return c
-
     def decode(self, c: Candidates, trace: list | None = None) -> Decoded:
         """The most probable path, or the best found with its certified gap.
 
@@ -154,8 +135,6 @@ class RefinementSolver:
             return Decoded(none, 0.0, 0.0, 0, 1)
         if (np.diff(c.ptr) == 0).any():
             return Decoded(none, -np.inf, 0.0, 0, 0)
-        if c.width >= _PRUNE_FROM:
-            c = self.useful(c)
         q = self._bound(c)
         iteration = 0
         while True:

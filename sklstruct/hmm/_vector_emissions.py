@@ -23,7 +23,7 @@ class VectorEmission(RowsEmission):
 
     n_features_in_: int
 
-    def _learn(self, observations, label, weight, n_labels):
+    def _fit(self, observations, label, weight, n_labels):
         x = _vectors(observations)
         self.n_features_in_ = x.shape[1]
         share = np.zeros((len(x), n_labels))

@@ -199,9 +199,8 @@ class Fit:
         starts = [smoothed]
         if nearer is not None:
             starts.append(nearer(smoothed))
-        elif self.bound.l1_ratio == 0.0 and hasattr(self.bound, "separable"):
-            l2 = self.bound.separable()[1]
-            starts.append(ridge_weights(self.problem, smoothed, l2))
+        elif self.bound.l1_ratio == 0.0 and hasattr(self.bound, "alone"):
+            starts.append(ridge_weights(self.bound, smoothed))
         at_zero = self.problem.total_weight * np.log(self.problem.n_classes)
         values = [*(self.objective(w) for w in starts), at_zero]
         return [*starts, zero][int(np.nanargmin(values))]

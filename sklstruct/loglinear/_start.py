@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ..backoff._discounts import modified_discounts
@@ -11,6 +9,7 @@ from ..context_tree import expand_pairs
 from ..smoothing._shares import discount_levels
 from ..smoothing._smoothing_fast import interpolate
 from . import _start_fast as _fast
+from ._penalties import BoundPenalty
 from ._problem import Problem
 
 
@@ -71,25 +70,21 @@ def kneser_ney_weights(problem: Problem, l1_ratio: float = 0.0) -> np.ndarray:
     return w
 
 
-def ridge_weights(
-    problem: Problem, w: np.ndarray, l2: Callable[[int], np.ndarray]
-) -> np.ndarray:
+def ridge_weights(bound: BoundPenalty, w: np.ndarray) -> np.ndarray:
     r"""The weights shrunk by a squared penalty, each as if it were the only one:
 
     .. math::
         w_p\, \frac{\beta_p^2 c_p}{\beta_p^2 c_p + \lambda_p} .
 
     Kneser-Ney smoothing takes an absolute discount off a count. A squared penalty takes
-    a share of a weight, and where beta is small nearly all of it. l2: level -> strength
-    of the squared term, one or one per pair.
+    a share of a weight, and where beta is small nearly all of it.
     """
-    out = np.empty_like(w)
+    problem, out = bound.problem, np.empty_like(w)
 
     def shrink(k, lo, hi):
-        of = l2(k)
         beta = problem.beta.of(lo, hi, k)
         curvature = beta * beta * problem.count[lo:hi]
-        total = curvature + (of if of.size == 1 else of[lo:hi])
+        total = curvature + bound.alone(lo, hi, k)[1]
         share = np.divide(curvature, total, out=np.zeros(hi - lo), where=total > 0.0)
         np.multiply(w[lo:hi], share, out=out[lo:hi])
 

@@ -108,13 +108,15 @@ def count_right(
 def share_right(
     right: Iterable[float], size: Iterable[float], weight: np.ndarray
 ) -> float:
-    """Weighted share of the labels of sequences that are right; NaN of no label.
+    """Weighted share of the labels of sequences that are right.
 
     right, size: numbers of the labels of each sequence that are right, and of all.
     """
     right, size = (np.fromiter(each, np.float64, weight.size) for each in (right, size))
     total = weight @ size
-    return float(weight @ right / total) if total else np.nan
+    if not total:
+        raise ValueError("y has no known label: there is nothing to score")
+    return float(weight @ right / total)
 
 
 def items(sequence: Any) -> list:

@@ -745,14 +745,14 @@ def test_count_of_thousands_of_digits_names_file_and_line(tmp_path):
 @pytest.mark.parametrize(
     ("data", "name"),
     [
-        (b"\xef\xbb\xbf" + b"\\data\\\nngram 1=1\n", "a UTF-8 byte order mark"),
+        (b"\xef\xbb\xbf" + b"\\data\\\nngram 1=1\n", "UTF-8 byte order mark"),
         ("\ufeff\\data\\\n".encode("utf-16-le"), "mark of UTF-16"),
         ("\ufeff\\data\\\n".encode("utf-16-be"), "mark of UTF-16"),
     ],
 )
 def test_byte_order_marks_are_named(data, name):
     for packed in (data, gzip.compress(data)):
-        with pytest.raises(ValueError, match=f"line 1: .*{name}; save it as UTF-8"):
+        with pytest.raises(ValueError, match=f"text with .*{name}; save it as UTF-8"):
             read(packed)
 
 

@@ -634,7 +634,7 @@ def test_observations_are_needed():
     fitted = HighOrderHMM(2, emission="categorical").fit([["x", "y"]], [["a", "b"]])
     with pytest.raises(ValueError, match="unknown label"):
         fitted.joint_log_proba([["x", "y"]], [["a", None]])
-    with pytest.raises(ValueError, match="no observation to score"):
+    with pytest.raises(ValueError, match="no known label: there is nothing to score"):
         fitted.score([["x", "y"]], [[None, None]])
 
 

@@ -174,7 +174,7 @@ def test_clone_pickle_and_size():
     before = tagger.predict(X)
     again = pickle.loads(pickle.dumps(tagger))
     assert before == again.predict(X)
-    assert "_automaton_cache" not in tagger.__getstate__()
+    assert "_weighted" not in tagger.__getstate__()
     assert not hasattr(clone(tagger), "classes_")
     model = tagger.transition_model_
     arrays = len(pickle.dumps(model)) + len(pickle.dumps(tagger.emission_))
@@ -382,7 +382,7 @@ def test_other_errors():
         with pytest.raises(TypeError, match="^smoothing: .* fits no back-off model"):
             HighOrderHMM(smoothing=reader).fit(X, y)
     assert len(tagger.predict([])) == 0
-    with pytest.raises(ValueError, match="no observation to score"):
+    with pytest.raises(ValueError, match="no known label: there is nothing to score"):
         tagger.score([[]], [[]])
 
 

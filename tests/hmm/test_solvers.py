@@ -195,8 +195,8 @@ def test_max_backoff_table(kind, order, n_words, marks):
     for node in range(a.n_nodes):
         context, n = [], node
         while n:
-            context.append(int(a.symbol[n]))
-            n = a.parent[n]
+            context.append(int(a.tree.symbol[n]))
+            n = a.tree.parent[n]
         context = tuple(context)  # oldest first
         if context not in best:
             continue

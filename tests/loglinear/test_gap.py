@@ -140,13 +140,13 @@ def test_conjugate_bounds_all_weights(penalty, positive):
         if isinstance(penalty, Separable) and penalty != BY_DEPTH:
             # Pair by pair, by the values of a grid.
             grid = np.linspace(0.0, 1.0, 200_001)
-            l1, l2 = bound.separable()
             most = 0.0
             for k, (lo, hi) in enumerate(problem.levels):
+                l1, l2 = (part[0] for part in bound.alone(lo, hi, k))
                 for p in range(lo, hi):
                     u = max(v[p], 0.0) if positive else abs(v[p])
                     w = grid * limit[p]
-                    most += (u * w - l1(k)[0] * w - l2(k)[0] * w**2 / 2).max()
+                    most += (u * w - l1 * w - l2 * w**2 / 2).max()
             assert value == pytest.approx(most, rel=1e-3)
 
 
@@ -181,7 +181,7 @@ def test_conjugate_by_the_proximal_operator_of_a_square(penalty):
     grid = np.linspace(0.0, 1.0, 1001)[:, None] * limit
     l1, l2 = np.empty(limit.size), np.empty(limit.size)
     for k, (lo, hi) in enumerate(problem.levels):
-        l1[lo:hi], l2[lo:hi] = (part(k)[0] for part in bound.separable())
+        l1[lo:hi], l2[lo:hi] = bound.alone(lo, hi, k)
     for scale in (1.0, 30.0, 300.0):
         v = scale * np.random.default_rng(1).random(limit.size)
         most = (v * grid - l1 * grid - l2 * grid**2 / 2).max(axis=0).sum()

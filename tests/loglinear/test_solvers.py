@@ -540,8 +540,7 @@ def test_the_start_of_a_squared_penalty():
     # One pair alone: the minimum of c beta^2 (u - w)^2 / 2 + l2 u^2 / 2 over u.
     problem = make_problem(2, seed=2)
     w = kneser_ney_weights(problem)
-    bound = L2().bind(problem)
-    found = ridge_weights(problem, w, bound.separable()[1])
+    found = ridge_weights(L2().bind(problem), w)
     level = problem.tree.levels()[problem.pairs.nodes()]
     c = problem.beta_by_depth[level] ** 2 * problem.count
     l2 = problem.strength_by_depth[level]

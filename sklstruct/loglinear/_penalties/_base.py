@@ -21,9 +21,6 @@ methods
     squared value of some pairs where all weights below them are zero; and how their
     group takes the excess of the pairs below: 0 not at all (separable), 1 by sums
     (maxima), 2 by sums of squares (Euclidean norms).
-``separable()``
-    (l1(level), l2(level)) of a penalty that is the sum over the pairs of
-    l1 |w| + l2 w^2 / 2; of one entry or one per pair.
 ``conjugate(v)``
     For the duality gap: an upper bound of v'w less the penalty of w, over all weights
     that add at most LARGEST_SCORE to a score.
@@ -79,7 +76,6 @@ class BoundPenalty(metaclass=ABCMeta):
         step: Callable[..., tuple[float, float]]
         prox: Callable[..., np.ndarray]
         quadratic: Callable[..., tuple[Any, Any, np.ndarray]]
-        separable: Callable[[], tuple[Any, Any]]
         alone: Callable[..., tuple[np.ndarray, np.ndarray]]
         coupling: float
 

@@ -86,9 +86,6 @@ class BoundSeparable(ProximalPenalty):
             self.problem, self.l1.at, self.l2.at, kappa, y, g, EMPTY, out
         )
 
-    def separable(self) -> tuple[ByLevel, ByLevel]:
-        return self.l1.at, self.l2.at
-
     def conjugate(self, v: np.ndarray) -> float:
         """The largest value, pair by pair."""
         problem, value = self.problem, 0.0
