@@ -37,7 +37,8 @@ PATHS = {
     "short": "c50(1) w(1) c50(2) w(2) c50(3) c50(4)",
     "long": "c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) c20(3) c50(4)",
 }
-# Clusterings that refiners share inside of `clustering_cache`.
+# Clusterings that refiners share inside of `clustering_cache`. A context variable,
+# because the pipelines of scikit-learn fit the refiners and pass no further arguments.
 _shared: ContextVar[dict | None] = ContextVar("shared clusterings", default=None)
 
 _STEP = re.compile(r"(?:c([1-9]\d*)|(w))\(([1-9]\d*)\)")
