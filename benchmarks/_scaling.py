@@ -45,15 +45,15 @@ def of_pairs(problem, by_level):
 class Descent(Solver):
     """Steps that lower the objective from any point."""
 
-    needs = ("step", "separable")
+    needs = ("step", "alone")
     signed = False
 
     def solve(self, job, w):
         problem, history = job.problem, []
         self.beta = of_pairs(problem, problem.beta.of)
-        l1, l2 = job.penalty.separable()
-        self.l1 = of_pairs(problem, lambda lo, hi, k: l1(k))
-        self.l2 = of_pairs(problem, lambda lo, hi, k: l2(k))
+        alone = job.penalty.alone
+        self.l1 = of_pairs(problem, lambda *pairs: alone(*pairs)[0])
+        self.l2 = of_pairs(problem, lambda *pairs: alone(*pairs)[1])
         g = np.empty_like(w)
         while True:
             objective, optimality = measured(job, w, g)
@@ -204,15 +204,15 @@ class Enough(Exception):
 class LBFGS(Solver):
     """L-BFGS-B of SciPy over w times the root of the metric of `DiagonalSolver`."""
 
-    needs = ("step", "separable")
+    needs = ("step", "alone")
     signed = False
 
     def solve(self, job, w):
         problem, best = job.problem, (inf, inf, w.copy())
         scale, history = 1.0 / np.sqrt(problem.metric(1.0)), []
-        l1, l2 = job.penalty.separable()
-        l1 = of_pairs(problem, lambda lo, hi, k: l1(k))
-        l2 = of_pairs(problem, lambda lo, hi, k: l2(k))
+        alone = job.penalty.alone
+        l1 = of_pairs(problem, lambda *pairs: alone(*pairs)[0])
+        l2 = of_pairs(problem, lambda *pairs: alone(*pairs)[1])
         g = np.empty_like(w)
 
         def function(u):
