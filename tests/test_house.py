@@ -43,6 +43,7 @@ LAYERS = [
         "_parallel",
         "_progress",
         "_warnings",
+        "_dot",
         "_heap",
         "_exp_sum",
         "_log_sum",

@@ -41,7 +41,7 @@ from libc.math cimport INFINITY, copysign, exp, fabs, log, log1p, pow
 from libc.stdint cimport int8_t, int32_t, int64_t
 from libc.stdlib cimport qsort
 
-from .._exp_sum cimport exp_sum
+from .._exp_sum cimport exp_sum, largest
 from .._log_sum cimport log_total
 from .._watch cimport Watch, over, propagate, watch_of
 from ..linear._weights_fast cimport (
@@ -50,7 +50,6 @@ from ..linear._weights_fast cimport (
 cdef extern from "_evidence.h" nogil:
     void sklstruct_hinge_evidence(
         Py_ssize_t n, const float* z, double beyond, double* a) noexcept
-    double sklstruct_scaled(Py_ssize_t n, double* a, double w) noexcept
 
 cdef enum:
     # Roles of nodes.
@@ -86,7 +85,11 @@ cdef inline double scaled_total(
     Py_ssize_t m, double* a, double w, double* room,
 ) noexcept nogil:
     """a *= w; log of the sum of exp(a)."""
-    cdef double top = sklstruct_scaled(m, a, w)
+    cdef Py_ssize_t k
+    cdef double top
+    for k in range(m):
+        a[k] *= w
+    top = largest(m, a)
     return top + log(exp_sum(m, a, top, room))
 
 
@@ -594,7 +597,7 @@ cdef class Posterior:
         cdef const int32_t* touched = &work.touched[0]
         cdef const int8_t* state = &work.state[0]
         cdef const double* mass_of = &work.mass[0]
-        cdef double largest = -INFINITY
+        cdef double most = -INFINITY
         for t in range(n_trees):
             mass[t] = -INFINITY
         t = 0
@@ -604,8 +607,8 @@ cdef class Posterior:
                 t = self.tree_of(t, v)
             if mass_of[v] > mass[t] and state[v] != COMPARED:
                 mass[t] = mass_of[v]
-                if mass[t] > largest:
-                    largest, found = mass[t], v
+                if mass[t] > most:
+                    most, found = mass[t], v
         if n_trees == 1:
             return found
         for t in range(n_trees):
@@ -654,9 +657,7 @@ cdef class Posterior:
                 for at in range(last + 1):
                     if best[at] == y:
                         break
-                else:
-                    at = -1
-                if at >= 0:
+                if best[at] == y:
                     continue
                 p = self.probability(work, y)
             if p < total[last] or (p == total[last] and 0 <= best[last] < y):

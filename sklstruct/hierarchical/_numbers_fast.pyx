@@ -13,10 +13,10 @@ Cost: an exponential for each leaf and for each class of the evaluated leaves an
 sample's own.
 """
 
-from libc.math cimport INFINITY, log
+from libc.math cimport log
 from libc.stdint cimport int8_t, int32_t
 
-from .._exp_sum cimport exp_sum
+from .._exp_sum cimport exp_sum, largest
 from .._watch cimport Watch, over, propagate, watch_of
 
 cdef enum:
@@ -34,11 +34,11 @@ cdef LeafEvidence evidence_of(
     const double* g, Py_ssize_t m, double w, double* u, double* e
 ) noexcept nogil:
     cdef LeafEvidence found
-    cdef double top = -INFINITY, total, slope = 0
+    cdef double top, total, slope = 0
     cdef Py_ssize_t k
     for k in range(m):
         u[k] = w * g[k]
-        top = u[k] if u[k] > top else top
+    top = largest(m, u)
     total = exp_sum(m, u, top, e)
     for k in range(m):
         slope += e[k] * g[k]
@@ -88,9 +88,7 @@ def log_loss(
                 if l >= 0:
                     mass[l] = w_r * route[i, l] + eta * found[n_slots].E
                 n_slots += 1
-            top = -INFINITY
-            for l in range(L):
-                top = mass[l] if mass[l] > top else top
+            top = largest(L, mass)
             total = exp_sum(L, mass, top, e)
             loss += share[i] * (top + log(total) - mass[mine])
             # the mean of d M under the probabilities, less that of the sample's leaf
