@@ -55,27 +55,26 @@ def next_round(const int32_t[::1] tokens, const int32_t[::1] separators,
     separators : positions of -1, whose grams are empty and the smallest.
     first : where each symbol begins; bucket : scratch of its size.
     """
-    with nogil:
-        memcpy(&bucket[0], &first[0], first.shape[0] * sizeof(int32_t))
-        _deal(tokens, separators, bucket, target)
-        _deal(tokens, source, bucket, target)
-
-
-cdef int _deal(const int32_t[::1] tokens, const int32_t[::1] before,
-               int32_t[::1] bucket, int32_t[::1] target) except -1 nogil:
-    """Put the places after some others into the buckets of their symbols."""
     cdef Py_ssize_t j, n = tokens.shape[0]
     cdef int32_t p, s
-    for j in range(before.shape[0]):
-        if j & SLICE_MASK == 0:
-            interrupt()
-        p = before[j] + 1
-        if p < n:
-            s = tokens[p]
-            if s >= 0:
-                target[bucket[s]] = p
-                bucket[s] += 1
-    return 0
+    with nogil:
+        memcpy(&bucket[0], &first[0], first.shape[0] * sizeof(int32_t))
+        for j in range(separators.shape[0]):
+            p = separators[j] + 1
+            if p < n:
+                s = tokens[p]
+                if s >= 0:
+                    target[bucket[s]] = p
+                    bucket[s] += 1
+        for j in range(source.shape[0]):
+            if j & SLICE_MASK == 0:
+                interrupt()
+            p = source[j] + 1
+            if p < n:
+                s = tokens[p]
+                if s >= 0:
+                    target[bucket[s]] = p
+                    bucket[s] += 1
 
 
 def gram_lengths(const int32_t[::1] tokens, const int32_t[::1] order,
