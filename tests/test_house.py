@@ -48,6 +48,8 @@ LAYERS = [
         "_exp_sum",
         "_log_sum",
         "_prefetch",
+        "_random",
+        "_ranked",
         "_sorted",
         "_watch",
         "_version",

@@ -39,10 +39,10 @@ leaves a tree, and n_classes steps if k > 1.
 cimport cython
 from libc.math cimport INFINITY, copysign, exp, fabs, log, log1p, pow
 from libc.stdint cimport int8_t, int32_t, int64_t
-from libc.stdlib cimport qsort
 
 from .._exp_sum cimport exp_sum, largest
 from .._log_sum cimport log_total
+from .._ranked cimport Ranked, sort_ranked
 from .._watch cimport Watch, over, propagate, watch_of
 from ..linear._weights_fast cimport (
     FloatRows, NodeWeightsView, sklstruct_node_scores, sklstruct_weights)
@@ -76,11 +76,6 @@ STATES = {"pending": PENDING, "closed": REACHED, "open": EVALUATED}
 LOSSES = {"squared_hinge": 0, "ovr_log_loss": 1, "log_loss": 2}
 
 
-cdef struct Ranked:
-    double key
-    int32_t node
-
-
 cdef inline double scaled_total(
     Py_ssize_t m, double* a, double w, double* room,
 ) noexcept nogil:
@@ -91,14 +86,6 @@ cdef inline double scaled_total(
         a[k] *= w
     top = largest(m, a)
     return top + log(exp_sum(m, a, top, room))
-
-
-cdef int larger_first(const void* a, const void* b) noexcept nogil:
-    cdef const Ranked* x = <const Ranked*>a
-    cdef const Ranked* y = <const Ranked*>b
-    if x.key != y.key:
-        return 1 if x.key < y.key else -1
-    return (x.node > y.node) - (x.node < y.node)
 
 
 @cython.final
@@ -326,7 +313,7 @@ cdef class Posterior:
                 for j in range(n_queue):
                     ranked[j].node = work.queue[j]
                     ranked[j].key = work.route[work.queue[j]]
-                qsort(ranked, n_queue, sizeof(Ranked), larger_first)
+                sort_ranked(ranked, n_queue)
                 for j in range(n_queue):
                     work.queue[j] = ranked[j].node
                 for j in range(self.beam, n_queue):
