@@ -44,3 +44,12 @@ def histogram(const double[::1] counts, int64_t[::1] size):
                 for i in range(min(n, 256)):
                     size[i] += small[k][i]
     return larger
+
+
+def look_up(const double[::1] counts, const double[::1] table, double[::1] out):
+    """out = table[counts] for the integer counts within the table."""
+    cdef Py_ssize_t i, n = table.shape[0]
+    with nogil:
+        for i in range(counts.shape[0]):
+            if counts[i] < n:
+                out[i] = table[<Py_ssize_t> counts[i]]

@@ -55,7 +55,9 @@ class CountClasses:
         """The number of each word's count class, for each word."""
         table = np.zeros(TABLE)
         table[self.small] = per_class[: self.small.size]
-        out = table[np.minimum(self.counts, TABLE - 1).astype(np.intp)]
+        out = np.empty(self.counts.size)
+        if self.small.size:
+            _fast.look_up(self.counts, table, out)
         out[self.large] = per_class[self.small.size :][self.group]
         return out
 
