@@ -13,7 +13,7 @@ Cost: an exponential for each leaf and for each class of the evaluated leaves an
 sample's own.
 """
 
-from libc.math cimport log
+from libc.math cimport INFINITY, log
 from libc.stdint cimport int8_t, int32_t
 
 from .._exp_sum cimport exp_sum, largest
@@ -34,11 +34,11 @@ cdef LeafEvidence evidence_of(
     const double* g, Py_ssize_t m, double w, double* u, double* e
 ) noexcept nogil:
     cdef LeafEvidence found
-    cdef double top, total, slope = 0
+    cdef double top = -INFINITY, total, slope = 0
     cdef Py_ssize_t k
     for k in range(m):
         u[k] = w * g[k]
-    top = largest(m, u)
+        top = u[k] if u[k] > top else top
     total = exp_sum(m, u, top, e)
     for k in range(m):
         slope += e[k] * g[k]
