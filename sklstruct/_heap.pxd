@@ -45,11 +45,16 @@ cdef inline int offer(
     return size + 1
 
 
+cdef inline void pop(double* value, int* label, int size) noexcept nogil:
+    """Move the top of a heap behind the others."""
+    cdef double v = value[size - 1]
+    cdef int y = label[size - 1]
+    value[size - 1], label[size - 1] = value[0], label[0]
+    sift_down(value, label, size - 1, v, y)
+
+
 cdef inline void in_order(double* value, int* label, int k) noexcept nogil:
     """Turn a heap of k into a list, the best first."""
-    cdef int last, y
-    cdef double v
-    for last in range(k - 1, 0, -1):
-        v, y = value[last], label[last]
-        value[last], label[last] = value[0], label[0]
-        sift_down(value, label, last, v, y)
+    cdef int size
+    for size in range(k, 1, -1):
+        pop(value, label, size)

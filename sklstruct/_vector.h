@@ -103,6 +103,24 @@ static inline float sklstruct_expf(float x)
     return p * scale;
 }
 
+/* The largest of n numbers, none of them NaN. */
+SKLSTRUCT_WIDE static double sklstruct_most(ptrdiff_t n, const double *s)
+{
+    double best[8], top;
+    ptrdiff_t i, j;
+    for (j = 0; j < 8; j++)
+        best[j] = j < n ? s[j] : -INFINITY;
+    for (i = 8; i + 8 <= n; i += 8)
+        for (j = 0; j < 8; j++)
+            best[j] = s[i + j] > best[j] ? s[i + j] : best[j];
+    top = best[0];
+    for (j = 1; j < 8; j++)
+        top = best[j] > top ? best[j] : top;
+    for (; i < n; i++)
+        top = s[i] > top ? s[i] : top;
+    return top;
+}
+
 /* e[i] = exp(u[i] - top), u[i] <= top; returns the sum of e. Eight running sums, added
  * in one order: the result depends on u alone. */
 SKLSTRUCT_WIDE static double sklstruct_exp_sum(

@@ -12,6 +12,7 @@ import numpy as np
 from .._checks import check_length, check_rows, check_top_k
 from .._parallel import row_blocks, rows_per_block
 from .._heap cimport in_order, offer
+from .._random cimport draw as next_draw
 from .._watch cimport interrupt
 
 cdef enum:
@@ -38,11 +39,8 @@ cdef double hashed(double uniform, int64_t step) noexcept nogil:
     """A further number in [0, 1) made of one (SplitMix64)."""
     cdef uint64_t x
     memcpy(&x, &uniform, sizeof(double))
-    x += <uint64_t> 0x9E3779B97F4A7C15ULL * <uint64_t> (step + 1)
-    x = (x ^ (x >> 30)) * <uint64_t> 0xBF58476D1CE4E5B9ULL
-    x = (x ^ (x >> 27)) * <uint64_t> 0x94D049BB133111EBULL
-    x = x ^ (x >> 31)
-    return <double> (x >> 11) * (1.0 / 9007199254740992.0)
+    x += <uint64_t> 0x9E3779B97F4A7C15ULL * <uint64_t> step
+    return next_draw(&x)
 
 
 cdef int draw_from(double* proba, int n, double uniform) noexcept nogil:

@@ -254,11 +254,9 @@ def find_longer(
     cdef uint64_t inverse = inverse_of(n_buckets) if n_buckets else 0
     cdef const uint8_t* at
     cdef uint32_t step = 2 if width == MIDDLE else 1
-    summand = np.empty(n, dtype=np.uint64)
-    stop = np.zeros(1, dtype=np.int32)
-    cdef uint64_t[::1] word = summand
-    cdef int32_t[::1] stopped = stop
-    cdef Watch watch = watch_of(stopped)
+    cdef uint64_t[::1] word = np.empty(n, dtype=np.uint64)
+    cdef int32_t[::1] stop = np.zeros(1, dtype=np.int32)
+    cdef Watch watch = watch_of(stop)
     with nogil:
         for i in range(n):
             word[i] = added(first[i])
@@ -284,7 +282,7 @@ def find_longer(
                     n_found += 1
                 if n_found < 0:
                     break
-            if n_found < 0 or stopped[0]:
+            if n_found < 0 or stop[0]:
                 break
     propagate()
     return n_found

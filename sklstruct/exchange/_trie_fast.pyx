@@ -70,7 +70,7 @@ def order_of(const uint32_t[:, ::1] rows, int n_columns, uint32_t most):
     """The order that sorts rows by some first columns, whose numbers are at most
     `most`: digit by digit, the last first."""
     cdef int64_t i, n = rows.shape[0]
-    cdef int64_t at, count
+    cdef int64_t at
     cdef int column, shift
     now, other = np.arange(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     starts = np.empty((1 << 16) + 1, dtype=np.int64)
@@ -82,11 +82,8 @@ def order_of(const uint32_t[:, ::1] rows, int n_columns, uint32_t most):
                 start[:] = 0
                 for i in range(n):
                     start[(rows[i, column] >> shift & 0xffff) + 1] += 1
-                at = 0
-                for i in range(start.shape[0]):
-                    count = start[i]
-                    at += count
-                    start[i] = at
+                for i in range(start.shape[0] - 1):
+                    start[i + 1] += start[i]
                 for i in range(n):
                     at = rows[old[i], column] >> shift & 0xffff
                     new[start[at]] = old[i]

@@ -16,10 +16,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 import numpy as np
 
+from .._random cimport draw_below, pick
 from .._watch cimport Watch, over, propagate, watch_of
 from ._inference_fast cimport Potentials, other_end
-
-include "_random.pxi"
 
 
 cdef inline Py_ssize_t size_of_table(Potentials p, Py_ssize_t e) noexcept nogil:

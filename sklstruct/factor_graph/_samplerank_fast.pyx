@@ -21,9 +21,9 @@ checked here.
 from libc.math cimport INFINITY, exp, sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-include "_random.pxi"
-
 import numpy as np
+
+from .._random cimport draw, draw_below, pick
 
 PERCEPTRON = 0
 PASSIVE_AGGRESSIVE = 1

@@ -15,25 +15,4 @@ SKLSTRUCT_WIDE static void sklstruct_hinge_evidence(
     }
 }
 
-/* a *= w; returns the largest. Eight running maxima. */
-SKLSTRUCT_WIDE static double sklstruct_scaled(ptrdiff_t n, double *a, double w)
-{
-    double most[8], top = -INFINITY;
-    ptrdiff_t i, j;
-    for (j = 0; j < 8; j++)
-        most[j] = -INFINITY;
-    for (i = 0; i + 8 <= n; i += 8)
-        for (j = 0; j < 8; j++) {
-            a[i + j] *= w;
-            most[j] = a[i + j] > most[j] ? a[i + j] : most[j];
-        }
-    for (; i < n; i++) {
-        a[i] *= w;
-        top = a[i] > top ? a[i] : top;
-    }
-    for (j = 0; j < 8; j++)
-        top = most[j] > top ? most[j] : top;
-    return top;
-}
-
 #endif

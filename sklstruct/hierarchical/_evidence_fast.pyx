@@ -39,10 +39,10 @@ leaves a tree, and n_classes steps if k > 1.
 cimport cython
 from libc.math cimport INFINITY, copysign, exp, fabs, log, log1p, pow
 from libc.stdint cimport int8_t, int32_t, int64_t
-from libc.stdlib cimport qsort
 
-from .._exp_sum cimport exp_sum
+from .._exp_sum cimport exp_sum, largest
 from .._log_sum cimport log_total
+from .._ranked cimport Ranked, sort_ranked
 from .._watch cimport Watch, over, propagate, watch_of
 from ..linear._weights_fast cimport (
     FloatRows, NodeWeightsView, sklstruct_node_scores, sklstruct_weights)
@@ -50,7 +50,6 @@ from ..linear._weights_fast cimport (
 cdef extern from "_evidence.h" nogil:
     void sklstruct_hinge_evidence(
         Py_ssize_t n, const float* z, double beyond, double* a) noexcept
-    double sklstruct_scaled(Py_ssize_t n, double* a, double w) noexcept
 
 cdef enum:
     # Roles of nodes.
@@ -77,25 +76,16 @@ STATES = {"pending": PENDING, "closed": REACHED, "open": EVALUATED}
 LOSSES = {"squared_hinge": 0, "ovr_log_loss": 1, "log_loss": 2}
 
 
-cdef struct Ranked:
-    double key
-    int32_t node
-
-
 cdef inline double scaled_total(
     Py_ssize_t m, double* a, double w, double* room,
 ) noexcept nogil:
     """a *= w; log of the sum of exp(a)."""
-    cdef double top = sklstruct_scaled(m, a, w)
+    cdef Py_ssize_t k
+    cdef double top
+    for k in range(m):
+        a[k] *= w
+    top = largest(m, a)
     return top + log(exp_sum(m, a, top, room))
-
-
-cdef int larger_first(const void* a, const void* b) noexcept nogil:
-    cdef const Ranked* x = <const Ranked*>a
-    cdef const Ranked* y = <const Ranked*>b
-    if x.key != y.key:
-        return 1 if x.key < y.key else -1
-    return (x.node > y.node) - (x.node < y.node)
 
 
 @cython.final
@@ -323,7 +313,7 @@ cdef class Posterior:
                 for j in range(n_queue):
                     ranked[j].node = work.queue[j]
                     ranked[j].key = work.route[work.queue[j]]
-                qsort(ranked, n_queue, sizeof(Ranked), larger_first)
+                sort_ranked(ranked, n_queue)
                 for j in range(n_queue):
                     work.queue[j] = ranked[j].node
                 for j in range(self.beam, n_queue):
@@ -594,7 +584,7 @@ cdef class Posterior:
         cdef const int32_t* touched = &work.touched[0]
         cdef const int8_t* state = &work.state[0]
         cdef const double* mass_of = &work.mass[0]
-        cdef double largest = -INFINITY
+        cdef double most = -INFINITY
         for t in range(n_trees):
             mass[t] = -INFINITY
         t = 0
@@ -604,8 +594,8 @@ cdef class Posterior:
                 t = self.tree_of(t, v)
             if mass_of[v] > mass[t] and state[v] != COMPARED:
                 mass[t] = mass_of[v]
-                if mass[t] > largest:
-                    largest, found = mass[t], v
+                if mass[t] > most:
+                    most, found = mass[t], v
         if n_trees == 1:
             return found
         for t in range(n_trees):
@@ -654,9 +644,7 @@ cdef class Posterior:
                 for at in range(last + 1):
                     if best[at] == y:
                         break
-                else:
-                    at = -1
-                if at >= 0:
+                if best[at] == y:
                     continue
                 p = self.probability(work, y)
             if p < total[last] or (p == total[last] and 0 <= best[last] < y):

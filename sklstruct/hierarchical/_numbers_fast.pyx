@@ -16,7 +16,7 @@ sample's own.
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int8_t, int32_t
 
-from .._exp_sum cimport exp_sum
+from .._exp_sum cimport exp_sum, largest
 from .._watch cimport Watch, over, propagate, watch_of
 
 cdef enum:
@@ -88,9 +88,7 @@ def log_loss(
                 if l >= 0:
                     mass[l] = w_r * route[i, l] + eta * found[n_slots].E
                 n_slots += 1
-            top = -INFINITY
-            for l in range(L):
-                top = mass[l] if mass[l] > top else top
+            top = largest(L, mass)
             total = exp_sum(L, mass, top, e)
             loss += share[i] * (top + log(total) - mass[mine])
             # the mean of d M under the probabilities, less that of the sample's leaf

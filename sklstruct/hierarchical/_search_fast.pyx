@@ -21,6 +21,7 @@ from ._forest_fast cimport (
     rows_of,
     take,
 )
+from .._heap cimport offer, pop
 from .._log_sum cimport add_log
 from .._watch cimport Watch, over, propagate, watch_of
 
@@ -33,8 +34,8 @@ cdef struct SearchState:
     int64_t now
     double* lp
     int32_t* path
-    double* heap_key
-    int32_t* heap_node
+    double* heap_cost  # negative log-probabilities: the least is at the top
+    int* heap_node
     int32_t* heap_size
     # whether every score so far was a number
     bint good
@@ -93,39 +94,14 @@ cdef double average(
     return total
 
 
-cdef void push(
-    double* key, int32_t* node, int32_t* size, double k, int32_t v,
+cdef inline void push(
+    SearchState* state, Py_ssize_t t, Py_ssize_t offset, double key, int32_t v,
 ) noexcept nogil:
-    """Max-heap insertion."""
-    cdef int32_t i = size[0], up
-    size[0] += 1
-    while i > 0:
-        up = (i - 1) // 2
-        if key[up] >= k:
-            break
-        key[i], node[i] = key[up], node[up]
-        i = up
-    key[i], node[i] = k, v
-
-
-cdef int32_t pop(double* key, int32_t* node, int32_t* size) noexcept nogil:
-    """Remove the largest; its key must be read before."""
-    cdef int32_t top = node[0], n = size[0] - 1, i = 0, child
-    cdef double k = key[n]
-    cdef int32_t v = node[n]
-    size[0] = n
-    while True:
-        child = 2 * i + 1
-        if child >= n:
-            break
-        if child + 1 < n and key[child + 1] > key[child]:
-            child += 1
-        if key[child] <= k:
-            break
-        key[i], node[i] = key[child], node[child]
-        i = child
-    key[i], node[i] = k, v
-    return top
+    """Insert a node into the heap of tree t."""
+    cdef int32_t size = state.heap_size[t]
+    state.heap_size[t] = offer(
+        state.heap_cost + offset, state.heap_node + offset, size, size + 1, -key, v,
+    )
 
 
 cdef Py_ssize_t best_first(
@@ -146,15 +122,15 @@ cdef Py_ssize_t best_first(
     for t in range(f.n_trees):
         state.heap_size[t] = 0
         offset = f.tree_ptr[t]
-        push(state.heap_key + offset, state.heap_node + offset,
-             state.heap_size + t, 0.0, f.tree_ptr[t])
+        push(state, t, offset, 0.0, f.tree_ptr[t])
     while True:
         for t in range(f.n_trees):
             offset = f.tree_ptr[t]
             while state.heap_size[t] > 0:
-                key = state.heap_key[offset]
-                v = pop(state.heap_key + offset, state.heap_node + offset,
-                        state.heap_size + t)
+                key, v = -state.heap_cost[offset], state.heap_node[offset]
+                pop(state.heap_cost + offset, state.heap_node + offset,
+                    state.heap_size[t])
+                state.heap_size[t] -= 1
                 c = f.node[v].node_class
                 if c >= 0:
                     if state.seen[c] == state.now:
@@ -189,18 +165,16 @@ cdef Py_ssize_t best_first(
                             top = q
                     for q in range(u, u + f.node[v].n_child):
                         if q != top:
-                            push(state.heap_key + offset, state.heap_node + offset,
-                                 state.heap_size + t, key + state.lp[q], <int32_t>q)
+                            push(state, t, offset, key + state.lp[q], <int32_t>q)
                     key += state.lp[top]
                     v = <int32_t>top
-                    if state.heap_size[t] and state.heap_key[offset] > key:
+                    if state.heap_size[t] and -state.heap_cost[offset] > key:
                         break
-                push(state.heap_key + offset, state.heap_node + offset,
-                     state.heap_size + t, key, v)
+                push(state, t, offset, key, v)
         bound = -INFINITY
         for t in range(f.n_trees):
             if state.heap_size[t]:
-                bound = add_log(bound, state.heap_key[f.tree_ptr[t]])
+                bound = add_log(bound, -state.heap_cost[f.tree_ptr[t]])
         if bound == -INFINITY:  # nothing is left
             return n_dots
         if f.n_trees > 1:
@@ -236,8 +210,9 @@ def search(
     cdef Sample sample
     cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t i, dots
-    state.lp, state.heap_key = &doubles[0, 0], &doubles[1, 0]
-    state.path, state.heap_node, state.heap_size = &ints[0, 0], &ints[1, 0], &ints[2, 0]
+    state.lp, state.heap_cost = &doubles[0, 0], &doubles[1, 0]
+    state.path, state.heap_node = &ints[0, 0], <int*>&ints[1, 0]
+    state.heap_size = &ints[2, 0]
     state.stamp, state.seen = &stamp[0], &stamp[forest.n_nodes]
     state.now, state.good = 0, True
     with nogil:

@@ -5,8 +5,8 @@ O(arcs log arcs of a context).
 """
 
 from libc.math cimport INFINITY
-from libc.stdlib cimport qsort
 
+from .._ranked cimport Ranked, sort_ranked
 from .._sorted cimport find_pair
 
 
@@ -27,19 +27,6 @@ cdef class Arcs:
         self.max_backoff = automaton.max_backoff
         self.start_node = automaton.start_node
         self.start_symbol = automaton.start_symbol
-
-
-cdef struct ranked_t:
-    double value
-    int node
-
-
-cdef int rank(const void* a, const void* b) noexcept nogil:
-    cdef double x = (<const ranked_t*>a).value
-    cdef double y = (<const ranked_t*>b).value
-    if x != y:
-        return -1 if x > y else 1
-    return (<const ranked_t*>a).node - (<const ranked_t*>b).node
 
 
 def max_backoff(
@@ -65,9 +52,9 @@ def max_backoff(
     for n in range(n_nodes):
         widest = max(widest, child_ptr[n + 1] - child_ptr[n])
     import numpy as np
-    buffer = np.empty(widest * sizeof(ranked_t), dtype=np.uint8)
+    buffer = np.empty(widest * sizeof(Ranked), dtype=np.uint8)
     cdef unsigned char[::1] raw = buffer
-    cdef ranked_t* order = <ranked_t*>&raw[0]
+    cdef Ranked* order = <Ranked*>&raw[0]
     with nogil:
         for a in range(arc_max.shape[0]):
             arc_max[a] = -INFINITY
@@ -76,21 +63,21 @@ def max_backoff(
             for i in range(child_ptr[n], child_ptr[n + 1]):
                 if extends[i]:
                     order[count].node = <int>i
-                    order[count].value = backoff[i] + node_max[i]
+                    order[count].key = backoff[i] + node_max[i]
                     count += 1
             if count > 1:
-                qsort(order, count, sizeof(ranked_t), rank)
+                sort_ranked(order, count)
             node_max[n] = -INFINITY if complete[n] else 0.0
-            if count and order[0].value > node_max[n]:
-                node_max[n] = order[0].value
+            if count and order[0].key > node_max[n]:
+                node_max[n] = order[0].key
             for a in range(arc_ptr[n], arc_ptr[n + 1]):
                 best = -INFINITY if complete[n] else 0.0
                 for i in range(count):
-                    if order[i].value <= best:
+                    if order[i].key <= best:
                         break
                     y, node = arc_class[a], order[i].node
                     if find_pair(&arc_ptr[0], &arc_class[0], node, y) < 0:
-                        best = order[i].value
+                        best = order[i].key
                         break
                 best += arc_log_prob[a]
                 if best > arc_max[a]:

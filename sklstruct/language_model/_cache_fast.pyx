@@ -43,7 +43,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
 from libc.string cimport memset
 
 from .._checks import INT32_MAX
-from .._exp_sum cimport exp_sum
+from .._exp_sum cimport exp_sum, largest
 from .._log_sum cimport add_log, log_sum, log_softmax
 
 cdef enum:
@@ -470,7 +470,7 @@ cdef class Counts:
         """`score` and `proba`; of_base: P of each class in the base."""
         cdef int32_t[3] rows
         cdef int32_t c, k, n = self.shape.n_groups
-        cdef double fade, top = -INFINITY, total = 0.0
+        cdef double fade, top, total = 0.0
         cdef double *u = self.score
         cdef double *p = self.proba
         cdef const double *row
@@ -482,8 +482,7 @@ cdef class Counts:
                 fade = pow(self.shape.learning_decay, r.time - row[0])
                 for c in range(n):
                     u[c] += fade * row[1 + c]
-        for c in range(n):
-            top = max(top, u[c])
+        top = largest(n, u)
         exp_sum(n, u, top, p)
         for c in range(n):
             p[c] *= of_base[c]

@@ -36,16 +36,6 @@ static inline void sklstruct_prefetch_rows(
                 SKLSTRUCT_PREFETCH(W + index[k] * M + i);
 }
 
-/* Prefetch n numbers of 32 bits. */
-static inline void sklstruct_prefetch_run(ptrdiff_t n, const void *start)
-{
-    const char *line = (const char *)start, *end = line + 4 * n;
-    for (; line < end; line += 64)
-        SKLSTRUCT_PREFETCH(line);
-    if (n > 0)
-        SKLSTRUCT_PREFETCH(end - 1);
-}
-
 #if defined(__GNUC__) || defined(__clang__)
 #define SKLSTRUCT_INLINE static inline __attribute__((always_inline))
 #else

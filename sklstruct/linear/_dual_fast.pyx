@@ -55,6 +55,7 @@ Mathematical Programming 155, 2016 (steps on all duals of a sample).
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy, memmove
 
+from .._prefetch cimport prefetch
 from .._watch cimport Watch, over, propagate, watch_of
 from ._blas cimport gemm, sgemm
 from ._weights_fast cimport FloatRows
@@ -78,7 +79,6 @@ cdef extern from "_dual.h" nogil:
 
     void sklstruct_prefetch_rows(
         Py_ssize_t n, const int32_t* index, const float* W, Py_ssize_t M) noexcept
-    void sklstruct_prefetch_run(Py_ssize_t n, const void* start) noexcept
     void sklstruct_scores(
         Py_ssize_t n, const float* x, const int32_t* index, const float* W,
         Py_ssize_t M, float* z) noexcept
@@ -178,7 +178,7 @@ cdef inline void read_sample(
     sample.y = &problem.lane[problem.lane_ptr[i]] if sample.n_y else NULL
 
 
-cdef inline void prefetch(
+cdef inline void prefetch_next(
     DescentProblem problem, const int32_t[::1] order, Py_ssize_t position,
     const float[:, ::1] W, const float[:, ::1] dual,
 ) noexcept nogil:
@@ -189,10 +189,10 @@ cdef inline void prefetch(
     if position + FAR < order.shape[0]:
         i = order[position + FAR]
         n = problem.rows.row(i, &x, &index)
-        sklstruct_prefetch_run(n, x)
+        prefetch(x, 4 * n)
         if index != NULL:
-            sklstruct_prefetch_run(n, index)
-        sklstruct_prefetch_run(dual.shape[1] if dual.shape[1] < 64 else 64, &dual[i, 0])
+            prefetch(index, 4 * n)
+        prefetch(&dual[i, 0], 4 * min(dual.shape[1], 64))
     if position + 1 < order.shape[0]:
         n = problem.rows.row(order[position + 1], &x, &index)
         sklstruct_prefetch_rows(n, index, &W[0, 0], W.shape[1])
@@ -281,7 +281,7 @@ cdef double epoch(
         if over(watch, 2 * BLOCK * (W.shape[0] + 8) * M):
             return total
     for position in range(in_blocks, order.shape[0]):
-        prefetch(problem, order, position, W, dual)
+        prefetch_next(problem, order, position, W, dual)
         i = order[position]
         read_sample(problem, i, &sample)
         total += sklstruct_step(

@@ -20,7 +20,7 @@ X is given by its columns (`ptr`, `row`, `x`). The intercepts, which are in ever
 sample, take their step in NumPy between two sweeps.
 """
 
-from libc.math cimport fabs, sqrt
+from libc.math cimport sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from .._watch cimport Watch, over, propagate, watch_of
@@ -28,6 +28,13 @@ from .._watch cimport Watch, over, propagate, watch_of
 # Added to curvatures, so that a column of zeros, or of values whose squares underflow,
 # divides nothing by 0.
 cdef double TINY = 1e-300
+
+
+cdef inline double shrunk(double x, double l1) noexcept nogil:
+    """x moved towards 0 by l1, not beyond 0."""
+    if x > l1:
+        return x - l1
+    return x + l1 if x < -l1 else 0.0
 
 
 def gradient(
@@ -127,12 +134,7 @@ def sweep(
             # The relative margin keeps rounding from making a flat model rise.
             curvature = h[c] * (1 + 1e-12) + l2 + damping[c] + TINY
             point = curvature * u[c] - slope
-            if point > l1:
-                new = (point - l1) / curvature
-            elif point < -l1:
-                new = (point + l1) / curvature
-            else:
-                new = 0
+            new = shrunk(point, l1) / curvature
             change = new - u[c]
             active[c] = new != 0 or change != 0
             if change != 0:
@@ -250,10 +252,7 @@ def sweep_gram(
             h = &H[c, 0]
             curvature = h[c] + l2[c] + TINY
             point = curvature * u[c] - slope[c] - l2[c] * u[c]
-            if fabs(point) > l1[c]:
-                new = (point - l1[c] if point > 0 else point + l1[c]) / curvature
-            else:
-                new = 0
+            new = shrunk(point, l1[c]) / curvature
             change = new - u[c]
             active[c] = new != 0 or change != 0
             if change != 0:

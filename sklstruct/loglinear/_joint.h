@@ -4,9 +4,11 @@
 
 #include "_vector.h"
 
-/* p[i] = exp(s[i] - top) over the sum of all; returns ln of the sum of exp(s). Sixteen
- * running maxima and sums, combined in one order: the result depends on s alone. */
-SKLSTRUCT_WIDE static double sklstruct_softmax(ptrdiff_t n, const float *s, float *p)
+/* p[i] = weight exp(s[i] - top) over the sum of all exponentials; returns ln of the sum
+ * of exp(s). Sixteen running maxima and sums, combined in one order: the result depends
+ * on s and the weight alone. */
+SKLSTRUCT_WIDE static double sklstruct_softmax(
+    ptrdiff_t n, const float *s, double weight, float *p)
 {
     float best[16], sum[16], last[16], top, scale;
     double total = 0.0;
@@ -38,28 +40,10 @@ SKLSTRUCT_WIDE static double sklstruct_softmax(ptrdiff_t n, const float *s, floa
     }
     for (j = 0; j < 16; j++)
         total += sum[j];
-    scale = (float)(1.0 / total);
+    scale = (float)(weight / total);
     for (i = 0; i < n; i++)
         p[i] *= scale;
     return (double)top + log(total);
-}
-
-/* The largest of n numbers, none of them NaN. */
-SKLSTRUCT_WIDE static double sklstruct_largest(ptrdiff_t n, const double *s)
-{
-    double best[8], top;
-    ptrdiff_t i, j;
-    for (j = 0; j < 8; j++)
-        best[j] = s[j < n ? j : 0];
-    for (i = 8; i + 8 <= n; i += 8)
-        for (j = 0; j < 8; j++)
-            best[j] = s[i + j] > best[j] ? s[i + j] : best[j];
-    top = best[0];
-    for (j = 1; j < 8; j++)
-        top = best[j] > top ? best[j] : top;
-    for (; i < n; i++)
-        top = s[i] > top ? s[i] : top;
-    return top;
 }
 
 /* b += a */
@@ -68,22 +52,6 @@ SKLSTRUCT_WIDE static void sklstruct_add_row(ptrdiff_t n, const float *a, float 
     ptrdiff_t i;
     for (i = 0; i < n; i++)
         b[i] += a[i];
-}
-
-SKLSTRUCT_WIDE static void sklstruct_add_doubles(
-    ptrdiff_t n, const double *a, double *b)
-{
-    ptrdiff_t i;
-    for (i = 0; i < n; i++)
-        b[i] += a[i];
-}
-
-/* a *= factor */
-SKLSTRUCT_WIDE static void sklstruct_scale_row(ptrdiff_t n, float factor, float *a)
-{
-    ptrdiff_t i;
-    for (i = 0; i < n; i++)
-        a[i] *= factor;
 }
 
 #endif

@@ -21,14 +21,9 @@ from libc.math cimport log, log1p
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
-cdef extern from "_joint.h" nogil:
-    double largest "sklstruct_largest"(Py_ssize_t n, const double* s) noexcept
-    void add_doubles "sklstruct_add_doubles"(
-        Py_ssize_t n, const double* a, double* b) noexcept
-
 import numpy as np
 
-from .._exp_sum cimport exp_sum
+from .._exp_sum cimport exp_sum, largest
 from .._prefetch cimport prefetch
 from ..backoff._core_fast cimport SOON, Model, padded
 from ..backoff._trees_fast cimport Node, Tree
@@ -100,7 +95,9 @@ cdef void _add_tree(int32_t node, Py_ssize_t depth, bint first, const int32_t *p
         if first:
             memcpy(out, rows + dense * n_outcomes, n_outcomes * sizeof(double))
         else:
-            add_doubles(n_outcomes, rows + dense * n_outcomes, out)
+            rows += dense * n_outcomes
+            for k in range(n_outcomes):
+                out[k] += rows[k]
     elif first:
         memset(out, 0, n_outcomes * sizeof(double))
     n = node

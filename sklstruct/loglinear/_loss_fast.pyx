@@ -27,6 +27,8 @@ time; the C library's scalar exp alone would double the cost).
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
+from .._dot cimport dot as dot_of
+
 
 cdef void _forward(Py_ssize_t lo, Py_ssize_t hi, bint top,
                    const int32_t *parent, const int32_t *pair_ptr,
@@ -152,14 +154,8 @@ def dot(const double[::1] a, const double[::1] b):
     BLAS would start its own threads here: its sums then depend on their
     number, and next to busy cores its waiting threads cost more than they save.
     """
-    cdef Py_ssize_t i, n = a.shape[0], n4 = a.shape[0] - a.shape[0] % 4
-    cdef double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0
+    cdef double total = 0.0
     with nogil:
-        for i in range(0, n4, 4):
-            s0 += a[i] * b[i]
-            s1 += a[i + 1] * b[i + 1]
-            s2 += a[i + 2] * b[i + 2]
-            s3 += a[i + 3] * b[i + 3]
-        for i in range(n4, n):
-            s0 += a[i] * b[i]
-    return (s0 + s1) + (s2 + s3)
+        if a.shape[0]:
+            total = dot_of(&a[0], &b[0], a.shape[0])
+    return total

@@ -97,16 +97,6 @@ cdef inline int put_letter(uint32_t c, uint8_t *out) noexcept nogil:
     return 4
 
 
-def has_pair(const uint8_t[::1] text, uint8_t first, uint8_t second):
-    """Whether a byte stands before another one somewhere in a text."""
-    cdef Py_ssize_t i
-    cdef uint8_t found = 0
-    with nogil:
-        for i in range(text.shape[0] - 1):
-            found |= (text[i] == first) & (text[i + 1] == second)
-    return found != 0
-
-
 def read_symbols(const uint8_t[::1] text, const int64_t[::1] ends,
                  const uint8_t[::1] classes, const uint32_t[::1] lower, bint padded,
                  uint32_t[::1] out, int64_t[::1] segment_ends, int64_t[::1] text_ends):
@@ -254,7 +244,8 @@ def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
     cdef Slot *slots = <Slot *> &table[0, 0]
     cdef Slot *slot
     cdef uint64_t mask = <uint64_t> (table.shape[0] - 1), key, at
-    cdef int64_t limit = table.shape[0] // 2, i = state[AT], j, k = state[OUT], m
+    cdef int64_t limit = min(table.shape[0] // 2, word_ends.shape[0] - 1)
+    cdef int64_t i = state[AT], j, k = state[OUT], m
     cdef int64_t n_words = state[IDS], start, end, behind, n_letters
     cdef Py_ssize_t t = state[AT_TEXT]
     cdef uint32_t c
@@ -270,8 +261,6 @@ def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
     cdef int result = R_DONE
     # By byte: the letter that is read, 0 between words, 255 for a part of a letter.
     cdef uint8_t[256] read
-    if limit > word_ends.shape[0] - 1:
-        limit = word_ends.shape[0] - 1
     for c in range(256):
         read[c] = 255
         if c < 0x80:

@@ -81,7 +81,8 @@ def find_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
     cdef Slot *first = <Slot *> &roots[0, 0]
     cdef uint32_t n_roots = <uint32_t> roots.shape[0], c
     cdef uint64_t mask = <uint64_t> (table.shape[0] - 1)
-    cdef int64_t limit = table.shape[0] // 2, n_nodes = state[IDS], k = state[OUT]
+    cdef int64_t limit = min(table.shape[0] // 2, parent.shape[0])
+    cdef int64_t n_nodes = state[IDS], k = state[OUT]
     cdef int64_t s = state[AT_SEGMENT], i = state[AT], begin, n, least, d, end, room
     cdef const uint32_t *read
     # Places whose n-grams of a length are looked up in turns, and their nodes: reads
@@ -92,8 +93,6 @@ def find_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
     cdef Slot *home[TOGETHER]
     cdef int many, alive, j, m
     cdef int result = R_DONE
-    if limit > parent.shape[0]:
-        limit = parent.shape[0]
     with nogil:
         while s < segment_ends.shape[0] and result == R_DONE:
             begin = segment_ends[s - 1] if s > 0 else 0
@@ -218,11 +217,10 @@ def merge_nodes(const int32_t[::1] parent, const uint32_t[::1] symbol,
     cdef uint32_t n_roots = <uint32_t> roots.shape[0], c
     cdef uint64_t mask = <uint64_t> (table.shape[0] - 1), key
     cdef int32_t p
-    cdef int64_t limit = table.shape[0] // 2, n_nodes = state[IDS]
+    cdef int64_t limit = min(table.shape[0] // 2, own_parent.shape[0])
+    cdef int64_t n_nodes = state[IDS]
     cdef Py_ssize_t v = state[AT] + 1
     cdef int result = R_DONE
-    if limit > own_parent.shape[0]:
-        limit = own_parent.shape[0]
     with nogil:
         while v < parent.shape[0]:
             if n_nodes >= limit:

@@ -20,7 +20,6 @@ from ._letters_fast import (
     RUN,
     SPACE,
     WORD,
-    has_pair,
     move_slots,
     number_words,
     read_symbols,
@@ -80,10 +79,11 @@ def _read_text(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Texts in UTF-8, the end of each, and the letters that are read for others."""
     text, ends = texts.packed()
-    if lowercase and any(has_pair(text, *letter) for letter in _BY_TEXT):
-        first, second = text[:-1], text[1:]
-        is_odd = [(first == one) & (second == other) for one, other in _BY_TEXT]
-        odd = np.unique(np.searchsorted(ends, np.flatnonzero(sum(is_odd)), "right"))
+    first, second = text[:-1], text[1:]
+    letters = _BY_TEXT if lowercase else ()
+    places = [np.flatnonzero((first == a) & (second == b)) for a, b in letters]
+    if any(place.size for place in places):
+        odd = np.unique(np.searchsorted(ends, np.concatenate(places), "right"))
         new, new_ends = pack_strings([text.lower() for text in texts[odd]], ERRORS)
         address, sizes = texts.address.copy(), texts.sizes.copy()
         sizes[odd] = np.diff(new_ends, prepend=0)
