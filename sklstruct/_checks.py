@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from datetime import date, timedelta
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -428,16 +429,32 @@ def as_shares(value: Any, n: int, what: str) -> np.ndarray:
     return shares
 
 
-def check_count(name: str, value: Any, least: int) -> int:
-    """`value` as an int of at least `least`; ValueError for any other value."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(
-            f"{name} must be an integer of at least {least}, got {value!r:.60}"
-        )
+def check_count(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """`value` as an int from `least` to `most`; ValueError for any other value."""
+    good = isinstance(value, Integral) and not isinstance(value, bool)
+    if not good or value < least or (most is not None and value > most):
+        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name} must be an integer {bounds}, got {value!r:.60}")
     number = int(value)
     if number > INT64_MAX:  # kernels could not take the number
         raise ValueError(f"{name} must be at most {INT64_MAX}, got {number}")
     return number
+
+
+def check_real(name: str, value: Any, interval: str) -> None:
+    """ValueError unless a number lies in an interval such as "(0, 1]"."""
+    low, high = map(float, interval[1:-1].split(","))
+    good = isinstance(value, Real) and not isinstance(value, bool)
+    good = good and (low <= value if interval[0] == "[" else low < value)
+    if not good or not (value <= high if interval[-1] == "]" else value < high):
+        raise ValueError(f"{name} must be a number in {interval}, got {value!r:.60}")
+
+
+def check_choice(name: str, value: Any, known: Iterable) -> None:
+    """ValueError unless a value is one of those that are known."""
+    if value not in (known := [*known]):
+        names = ", ".join(map(str, known))
+        raise ValueError(f"{name} must be one of {names}, got {value!r:.60}")
 
 
 def last_share(

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import by_depth, check_count
+from .._checks import by_depth, check_choice, check_count
 from .._warnings import warn
 from ..context_tree import Pairs, find_pairs
 from ..context_tree._links import drop_newest, newest_symbols
@@ -141,8 +141,7 @@ def prune(
     10
     """
     check_model(model)
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    check_choice("method", method, METHODS)
     if (threshold is None) == (to is None):
         raise ValueError("threshold and to: give one of them, and not both")
     least = None if to is not None else check_threshold(threshold, method)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_count
+from .._checks import check_choice, check_count
 from ._graph import FactorGraph
 from ._rows import FeatureRows
 
@@ -160,8 +160,7 @@ def grid_graph(
     >>> grid_graph([0, 1], np.ones((3, 4, 2)))
     FactorGraph(n_variables=12, n_candidates=24, n_edges=17)
     """
-    if connectivity not in (4, 8):
-        raise ValueError(f"connectivity must be 4 or 8, got {connectivity!r:.60}")
+    check_choice("connectivity", connectivity, (4, 8))
     features = np.asarray(features, dtype=np.float64)
     if features.ndim != 3:
         raise ValueError(

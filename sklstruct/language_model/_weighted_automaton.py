@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from .._checks import (
     check_count,
     check_ids,
     check_length,
+    check_real,
     check_sparse,
 )
 from .._files import open_read
@@ -389,10 +389,7 @@ class WeightedAutomaton(CheckedState):
             symbols; windows of less than 4 symbols count as 4.
         """
         max_depth = check_count("max_depth", max_depth, 1)
-        if not (isinstance(min_count, Real) and 0 <= min_count < np.inf):
-            raise ValueError(
-                f"min_count must be a finite number of at least 0, got {min_count!r}"
-            )
+        check_real("min_count", min_count, "[0, inf)")
         VocabularyRules(start, end, None).check()
         if start == end or {start, end} & set(self.symbols.tolist()):
             raise ValueError(

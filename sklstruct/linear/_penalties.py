@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import as_floats, as_ids, check_length
+from .._checks import as_floats, as_ids, check_choice, check_length
 from .._compat import BaseEstimator, Interval, StrOptions
 from .._penalties import L1, ElasticNet
 from ..prox import _overlapping_fast as overlapping
@@ -412,8 +412,7 @@ def ngram_parents(vectorizer: Any, drop: Literal["first", "last"] = "last") -> N
     >>> ngram_parents(vectorizer)
     array([-1,  0, -1, -1,  3, -1,  5], dtype=int32)
     """
-    if drop not in ("first", "last"):
-        raise ValueError(f'drop must be "first" or "last", got {drop!r:.60}')
+    check_choice("drop", drop, ("first", "last"))
     check_is_fitted(vectorizer)
     tree = getattr(vectorizer, "tree_", None)
     if tree is not None:
