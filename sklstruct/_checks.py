@@ -443,11 +443,26 @@ def check_count(name: str, value: Any, least: int, most: int | None = None) -> i
 
 def check_real(name: str, value: Any, interval: str) -> None:
     """ValueError unless a number lies in an interval such as "(0, 1]"."""
-    low, high = map(float, interval[1:-1].split(","))
     good = isinstance(value, Real) and not isinstance(value, bool)
-    good = good and (low <= value if interval[0] == "[" else low < value)
-    if not good or not (value <= high if interval[-1] == "]" else value < high):
+    if not good or not _inside(value, interval):
         raise ValueError(f"{name} must be a number in {interval}, got {value!r:.60}")
+
+
+def check_reals(name: str, array: np.ndarray, interval: str) -> None:
+    """ValueError, with the first other number, unless all lie in an interval."""
+    good = np.ravel(_inside(array, interval))
+    if not good.all():
+        i = int(np.argmin(good))
+        at = f"{name}[{i}] = " if good.size > 1 else ""
+        raise ValueError(
+            f"{name} must hold numbers in {interval}, got {at}{np.ravel(array)[i]}"
+        )
+
+
+def _inside(value, interval):
+    low, high = map(float, interval[1:-1].split(","))
+    above = value >= low if interval[0] == "[" else value > low
+    return above & (value <= high if interval[-1] == "]" else value < high)
 
 
 def check_choice(name: str, value: Any, known: Iterable) -> None:

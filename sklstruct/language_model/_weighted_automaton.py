@@ -22,6 +22,7 @@ from .._checks import (
     check_ids,
     check_length,
     check_real,
+    check_reals,
     check_sparse,
 )
 from .._files import open_read
@@ -186,8 +187,7 @@ class WeightedAutomaton(CheckedState):
             check_ids(name, values, 0, n, "state")
         check_length("symbol", symbol, weight.size, "one per weight")
         for name, values in (("weight", weight), ("final", final)):
-            if not (np.isfinite(values).all() and (values >= 0).all()):
-                raise ValueError(f"{name} must hold finite numbers of at least 0")
+            check_reals(name, values, "[0, inf)")
         if check_count("initial", initial, 0) >= n:
             raise ValueError(f"initial={initial} is not among the {n} states")
         missing = [i for i, s in enumerate(symbol) if s is None]

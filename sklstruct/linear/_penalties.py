@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import as_floats, as_ids, check_choice, check_length
+from .._checks import as_floats, as_ids, check_choice, check_length, check_reals
 from .._compat import BaseEstimator, Interval, StrOptions
 from .._penalties import L1, ElasticNet
 from ..prox import _overlapping_fast as overlapping
@@ -132,12 +132,7 @@ class GroupLasso(BaseEstimator):
                 f"weights must have one entry for each of the {size.size} groups, got "
                 f"shape {weights.shape}"
             )
-        good = np.isfinite(weights) & (weights > 0)
-        if not good.all():
-            g = int(good.argmin())
-            raise ValueError(
-                f"weights must be positive and finite, got weights[{g}] = {weights[g]}"
-            )
+        check_reals("weights", weights, "(0, inf)")
         return weights
 
 
