@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from datetime import date, timedelta
 from numbers import Integral, Real
 from typing import Any
@@ -194,11 +194,11 @@ def check_ids(name: str, array: np.ndarray, low: int, high: int, what: str) -> N
         )
 
 
-def check_length(name: str, array: np.ndarray, length: int, why: str) -> None:
-    """`array` has `length` entries; why: for the message."""
-    if array.shape[0] != length:
+def check_length(name: str, values: Sized, length: int, why: str) -> None:
+    """There are `length` values; why: for the message."""
+    if len(values) != length:
         raise ValueError(
-            f"{name} must have {length} entries ({why}), got {array.shape[0]}"
+            f"{name} must have {length} entries ({why}), got {len(values)}"
         )
 
 

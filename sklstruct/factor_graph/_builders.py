@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_choice, check_count
+from .._checks import check_choice, check_count, check_length
 from ._graph import FactorGraph
 from ._rows import FeatureRows
 
@@ -86,10 +86,8 @@ def chain_graph(
     if not isinstance(keys, Iterable):
         raise ValueError(f"keys must have one entry per variable, got {keys!r:.60}")
     keys = list(keys)
-    if keys and len(keys) != n:
-        raise ValueError(
-            f"keys must have {n} entries, one per variable, got {len(keys)}"
-        )
+    if keys:
+        check_length("keys", keys, n, "one per variable")
     i = np.arange(max(n - 1, 0), dtype=np.int32)
     edges = {"next": np.column_stack([i, i + 1])}
     last: dict[Hashable, int] = {}

@@ -126,12 +126,8 @@ class GroupLasso(BaseEstimator):
         """One weight per group."""
         if isinstance(self.weights, str):
             return np.sqrt(size)
-        weights = as_floats("weights", self.weights, None)
-        if weights.shape != size.shape:
-            raise ValueError(
-                f"weights must have one entry for each of the {size.size} groups, got "
-                f"shape {weights.shape}"
-            )
+        weights = as_floats("weights", self.weights)
+        check_length("weights", weights, size.size, "one per group")
         check_reals("weights", weights, "(0, inf)")
         return weights
 

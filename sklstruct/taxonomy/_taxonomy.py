@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import as_floats, as_ids, check_count
+from .._checks import as_floats, as_ids, check_count, check_length
 from ._io import read_nested, read_parents, read_paths, write_nested, write_text
 from ._labels import among, as_labels, is_absent, listed
 from ._node_answers import sums_below, write_paths
@@ -145,10 +145,7 @@ class Taxonomy:
                 )
         if names is not None:
             names = tuple(None if is_absent(name) else name for name in names)
-            if len(names) != parent.size:
-                raise ValueError(
-                    f"names has {len(names)} entries for {parent.size} nodes"
-                )
+            check_length("names", names, parent.size, "one per node")
         parent, leaf, names = breadth_first(parent, leaf, names)
         self._set(parent, leaf, names, labels)
 
