@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Sized
 from datetime import date, timedelta
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -193,11 +194,11 @@ def check_ids(name: str, array: np.ndarray, low: int, high: int, what: str) -> N
         )
 
 
-def check_length(name: str, array: np.ndarray, length: int, why: str) -> None:
-    """`array` has `length` entries; why: for the message."""
-    if array.shape[0] != length:
+def check_length(name: str, values: Sized, length: int, why: str) -> None:
+    """There are `length` values; why: for the message."""
+    if len(values) != length:
         raise ValueError(
-            f"{name} must have {length} entries ({why}), got {array.shape[0]}"
+            f"{name} must have {length} entries ({why}), got {len(values)}"
         )
 
 
@@ -428,16 +429,47 @@ def as_shares(value: Any, n: int, what: str) -> np.ndarray:
     return shares
 
 
-def check_count(name: str, value: Any, least: int) -> int:
-    """`value` as an int of at least `least`; ValueError for any other value."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(
-            f"{name} must be an integer of at least {least}, got {value!r:.60}"
-        )
+def check_count(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """`value` as an int from `least` to `most`; ValueError for any other value."""
+    good = isinstance(value, Integral) and not isinstance(value, bool)
+    if not good or value < least or (most is not None and value > most):
+        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name} must be an integer {bounds}, got {value!r:.60}")
     number = int(value)
     if number > INT64_MAX:  # kernels could not take the number
         raise ValueError(f"{name} must be at most {INT64_MAX}, got {number}")
     return number
+
+
+def check_real(name: str, value: Any, interval: str) -> None:
+    """ValueError unless a number lies in an interval such as "(0, 1]"."""
+    good = isinstance(value, Real) and not isinstance(value, bool)
+    if not good or not _inside(value, interval):
+        raise ValueError(f"{name} must be a number in {interval}, got {value!r:.60}")
+
+
+def check_reals(name: str, array: np.ndarray, interval: str) -> None:
+    """ValueError, with the first other number, unless all lie in an interval."""
+    good = np.ravel(_inside(array, interval))
+    if not good.all():
+        i = int(np.argmin(good))
+        at = f"{name}[{i}] = " if good.size > 1 else ""
+        raise ValueError(
+            f"{name} must hold numbers in {interval}, got {at}{np.ravel(array)[i]}"
+        )
+
+
+def _inside(value, interval):
+    low, high = map(float, interval[1:-1].split(","))
+    above = value >= low if interval[0] == "[" else value > low
+    return above & (value <= high if interval[-1] == "]" else value < high)
+
+
+def check_choice(name: str, value: Any, known: Iterable) -> None:
+    """ValueError unless a value is one of those that are known."""
+    if value not in (known := [*known]):
+        names = ", ".join(map(str, known))
+        raise ValueError(f"{name} must be one of {names}, got {value!r:.60}")
 
 
 def last_share(

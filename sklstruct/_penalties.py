@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._checks import by_depth
+from ._checks import by_depth, check_reals
 from ._compat import BaseEstimator, Interval
 from ._docs import shared_docs
 
@@ -261,8 +261,5 @@ class ElasticNet(_CountWeighted):
 def _factors(name, values):
     """A parameter that is a list of factors, as an array."""
     array = by_depth(name, values)
-    if not (np.isfinite(array).all() and (array >= 0.0).all()):
-        raise ValueError(
-            f"{name} must be finite and non-negative, got {array.tolist()!r:.60}"
-        )
+    check_reals(name, array, "[0, inf)")
     return array

@@ -16,7 +16,15 @@ from sklstruct import (
     StructuredLogLinearLM,
     prox,
 )
-from sklstruct._checks import check_rows, check_sparse, check_squares
+from sklstruct._checks import (
+    check_choice,
+    check_count,
+    check_real,
+    check_reals,
+    check_rows,
+    check_sparse,
+    check_squares,
+)
 from sklstruct.factor_graph import (
     ConditionalRandomField,
     SampleRankClassifier,
@@ -162,6 +170,41 @@ def test_range_of_a_wider_type():
     check_squares(X, np.float64)
     with pytest.raises(ValueError, match="float32"):
         check_squares(X)
+
+
+@pytest.mark.parametrize(
+    ("interval", "inside", "outside"),
+    [
+        ("(0, 1]", [1e-9, 0.5, 1, np.float32(1.0)], [0, -1, 1.1, np.inf, np.nan]),
+        ("[0, inf)", [0, 0.0, 1e300], [-1e-300, np.inf, np.nan]),
+        ("[0, 1)", [0, np.nextafter(1, 0)], [1, 1.0]),
+        ("(1, inf]", [np.inf, 2], [1, -np.inf]),
+    ],
+)
+def test_intervals(interval, inside, outside):
+    for value in inside:
+        check_real("p", value, interval)
+    check_reals("p", np.array(inside), interval)
+    for value in [*outside, True, "1", None, 1j, [1.0]]:
+        with pytest.raises(ValueError, match=r"^p must be a number in [([].*, got "):
+            check_real("p", value, interval)
+    for value in outside:
+        mixed = np.array([inside[0], value], dtype=float)
+        with pytest.raises(ValueError, match=r"^p must hold .*, got p\[1\] = "):
+            check_reals("p", mixed, interval)
+        with pytest.raises(ValueError, match=r"^p must hold numbers in .*, got [^p]*$"):
+            check_reals("p", mixed[1:], interval)
+
+
+def test_counts_and_choices():
+    assert check_count("n", np.int8(3), 1, 3) == 3
+    for value in (0, 4, 2.0, True, None):
+        with pytest.raises(ValueError, match="^n must be an integer from 1 to 3, got "):
+            check_count("n", value, 1, 3)
+    check_choice("unit", "bits", {"bits": 2, "nats": 3})
+    for value in ("bit", None, ["bits"], {}):
+        with pytest.raises(ValueError, match="^unit must be one of bits, nats, got "):
+            check_choice("unit", value, {"bits": 2, "nats": 3})
 
 
 def test_rows_beyond_the_memory():

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import INT32_MAX, check_count
+from .._checks import INT32_MAX, check_count, check_real
 from ..context_tree import find_pairs, renumber_pairs
 from ..symbols import is_nan
 from ._counted import Counted, Numbering
@@ -147,9 +146,7 @@ def check_forgetting(decay: Any, window: Any) -> None:
     """Errors about the arguments of `partial_fit`."""
     if decay is not None and window is not None:
         raise ValueError("decay and window both forget: give one of them")
-    if decay is not None and not (
-        isinstance(decay, Real) and 0.0 < float(decay) <= 1.0
-    ):
-        raise ValueError(f"decay must be above 0 and at most 1, got {decay!r:.60}")
+    if decay is not None:
+        check_real("decay", decay, "(0, 1]")
     if window is not None:
         check_count("window", window, 1)

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import as_floats, as_ids, check_ids, check_length
+from .._checks import as_floats, as_ids, check_ids, check_length, check_reals
 from ._core_fast import Model
 from ._words_fast import ArrayModel
 
@@ -184,12 +184,7 @@ class Distribution:
             If nothing but `skip` has a probability, or a number is not in [0, 1).
         """
         uniform = as_floats("uniform", uniform)
-        outside = np.flatnonzero(~((uniform >= 0.0) & (uniform < 1.0)))
-        if outside.size:
-            raise ValueError(
-                "uniform must hold numbers of at least 0 and below 1, got "
-                f"uniform[{outside[0]}] = {uniform[outside[0]]}"
-            )
+        check_reals("uniform", uniform, "[0, 1)")
         drawn = self._ask(at, "draws", uniform, skip)
         if drawn.min(initial=0) < 0:
             raise ValueError(

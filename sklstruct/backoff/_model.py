@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import as_floats, as_ids, check_count, check_ids, check_length
+from .._checks import (
+    as_floats,
+    as_ids,
+    check_count,
+    check_ids,
+    check_length,
+    check_real,
+)
 from .._description import Description
 from .._files import MappedFile
 from .._lazy import stored
@@ -433,8 +440,7 @@ class BackoffModel(Distribution):
         ValueError
             If the row of some node deviates by more than `tol`; names the worst.
         """
-        if not tol >= 0:
-            raise ValueError(f"tol must be at least 0, got {tol!r}")
+        check_real("tol", tol, "[0, inf]")
         sums = self.row_sums
         ids = None if nodes is None else self._check_nodes(nodes, "nodes")
         deviation = np.abs((sums if ids is None else sums[ids]) - 1)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import by_depth, check_count
+from .._checks import by_depth, check_choice, check_count, check_reals
 from .._warnings import warn
 from ..context_tree import Pairs, find_pairs
 from ..context_tree._links import drop_newest, newest_symbols
@@ -141,8 +141,7 @@ def prune(
     10
     """
     check_model(model)
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    check_choice("method", method, METHODS)
     if (threshold is None) == (to is None):
         raise ValueError("threshold and to: give one of them, and not both")
     least = None if to is not None else check_threshold(threshold, method)
@@ -296,8 +295,7 @@ def check_threshold(threshold: Any, method: str) -> np.ndarray:
     least = by_depth("threshold", threshold)
     if least.size > 1 and method != "count":
         raise ValueError(f"threshold must be one number; got shape {least.shape}")
-    if not (least >= 0).all():
-        raise ValueError(f"threshold must be at least 0, got {threshold!r}")
+    check_reals("threshold", least, "[0, inf]")
     return least
 
 

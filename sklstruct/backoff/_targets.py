@@ -52,10 +52,6 @@ def read_sample_weight(
         return None, None
     sample_weight = check_weights(sample_weight, X)
     keep = sample_weight > 0
-    if not keep.any():
-        raise ValueError(
-            "sample_weight is zero for every sample: there is nothing to learn from"
-        )
     return (None, sample_weight) if keep.all() else (keep, sample_weight[keep])
 
 

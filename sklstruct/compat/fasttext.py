@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from .._checks import check_choice
 from .._files import path_as_peers_take
 from .._warnings import warn
 from ..text import FastTextFile, TextClassifier, is_fasttext, read_labelled
@@ -517,8 +518,7 @@ def train_supervised(
     ):
         if given[name]:
             raise ValueError(f"{name}={given[name]!r:.60} is not possible; {remedy}")
-    if loss not in _LOSSES:
-        raise ValueError(f"loss must be one of {', '.join(_LOSSES)}, got {loss!r:.60}")
+    check_choice("loss", loss, _LOSSES)
     for name in ("minn", "maxn", "minCountLabel"):
         if not isinstance(given[name], Integral):
             raise TypeError(f"{name} must be an integer, got {given[name]!r:.60}")

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.random import Generator, RandomState
 from numpy.typing import DTypeLike, NDArray
 
-from .._checks import INT32_MAX, as_random_state, check_memory
+from .._checks import INT32_MAX, as_random_state, check_choice, check_memory
 from .._compat import Interval, _align_api_if_sparse, validate_params
 
 # Words drawn at a time: the arrays of a block take about 60 bytes per word.
@@ -168,8 +168,7 @@ def make_sparse_classes(
             f"{class_share + group_share!r}"
         )
     dtype = np.dtype(dtype)
-    if dtype not in (np.float32, np.float64):
-        raise ValueError(f"dtype must be float32 or float64, got {dtype}")
+    check_choice("dtype", dtype, ("float32", "float64"))
     entries = float(n_samples) * n_words
     lists = float(n_classes) * n_class_words + float(n_groups) * n_group_words
     # blocks and their concatenation are there together for a moment

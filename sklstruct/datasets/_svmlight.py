@@ -14,7 +14,14 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.datasets import load_svmlight_file
 from sklearn.utils import check_array
 
-from .._checks import INT32_MAX, as_indicator, check_count, check_samples, check_sparse
+from .._checks import (
+    INT32_MAX,
+    as_indicator,
+    check_choice,
+    check_count,
+    check_samples,
+    check_sparse,
+)
 from .._compat import _align_api_if_sparse
 from .._files import DamagedData, check_path, open_read, open_write
 
@@ -93,11 +100,10 @@ def load_sparse_labels(
     if not paths:
         raise ValueError("paths is empty; pass at least one file")
     dtype = np.dtype(dtype)
-    if dtype not in (np.float32, np.float64):
-        raise ValueError(f"dtype must be float32 or float64, got {dtype}")
+    check_choice("dtype", dtype, ("float32", "float64"))
     for name, given in {"n_features": n_features, "n_labels": n_labels}.items():
-        if given is not None and check_count(name, given, 1) > _MOST_COLUMNS:
-            raise ValueError(f"{name} must be at most 2^31, got {given}")
+        if given is not None:
+            check_count(name, given, 1, _MOST_COLUMNS)
     names = [check_path(path, "paths", "one path or more") for path in paths]
     read = [_read(name, dtype) for name in names]
     found = 1 + max((int(X.indices.max()) for X, *_ in read if X.nnz), default=0)

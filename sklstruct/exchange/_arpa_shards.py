@@ -29,7 +29,7 @@ from ..context_tree._shards import Prefix, level_sizes, prefix_keys
 from ..symbols import Labels
 from ._arpa_write import (
     NgramRows,
-    check_precision,
+    check_optional,
     format_rows,
     log10_backoffs,
     log10_probs,
@@ -303,7 +303,7 @@ class ArpaPlan(NGramPlan):
         path: str,
         precision: int | None = None,
     ) -> None:
-        check_precision(precision)
+        check_optional("precision", precision, 1, 15)
         super().__init__(labels, bounds, n_levels)
         self.precision = precision
         self.path = path

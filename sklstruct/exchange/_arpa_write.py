@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._checks import check_count
 from ..backoff import BackoffModel, ClosedModel, close_model
 from ..context_tree import ContextTree
 from ..context_tree._links import nodes_ending_in
@@ -40,30 +41,15 @@ def sections_of(
     model: BackoffModel, precision: int | None = None
 ) -> tuple[Sections, FileWords]:
     """The sections and words that `put` writes; checks the model and the options."""
-    check_precision(precision)
+    check_optional("precision", precision, 1, 15)
     words = file_words(model)
     closed = close_model(model, words.class_of_symbol, single=precision is None)
     return Sections(closed, words, single=precision is None), words
 
 
-def check_precision(precision: int | None) -> None:
-    """ValueError if numbers cannot have so many decimals."""
-    check_optional("precision", precision, 1, 15)
-
-
 def check_optional(name: str, value: Any, least: int, most: int) -> int | None:
     """An integer option, or None; ValueError for other values."""
-    if value is None:
-        return None
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | np.integer)
-        or not least <= value <= most
-    ):
-        raise ValueError(
-            f"{name} must be an integer in {least}..{most} or None, got {value!r:.60}"
-        )
-    return int(value)
+    return None if value is None else check_count(name, value, least, most)
 
 
 def log10_probs(log_prob: np.ndarray, zero: float = _ZERO) -> np.ndarray:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from inspect import Parameter, signature
 from typing import Any, BinaryIO, NamedTuple
 
+from .._checks import check_choice
 from .._files import (
     LFS_POINTER,
     WHAT_POINTER,
@@ -74,7 +75,7 @@ def format_to_write(
     parameter in the message.
     """
     if format is not None:
-        _check_format(format)
+        check_choice("format", format, FORMATS)
         return format
     if hasattr(path_or_file, "write"):
         return next(iter(FORMATS))
@@ -96,12 +97,6 @@ def _suffix_format(path: str) -> str | None:
     path = without_compression(path)
     found = (name for name in FORMATS if path.endswith(FORMATS[name].suffixes))
     return next(found, None)
-
-
-def _check_format(name: str) -> None:
-    if name not in FORMATS:
-        names = ", ".join(map(repr, FORMATS))
-        raise ValueError(f"format must be one of {names}, got {name!r}")
 
 
 _UTF_16 = "text with the byte order mark of UTF-16; save it as UTF-8 without one"
@@ -145,7 +140,7 @@ def _quoted(head: bytes) -> str:
 
 def _function(name: str, way: str, options: dict[str, Any]) -> Callable[..., Any]:
     """The reader or the writer of a format; TypeError if it lacks an option."""
-    _check_format(name)
+    check_choice("format", name, FORMATS)
     function = getattr(FORMATS[name], way)
     known = [
         parameter.name

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import check_real
 from .._files import any_place, folder_beside
 from ..backoff import BackoffModel
 from . import _probing, _trie
@@ -31,10 +32,7 @@ from ._trie import TrieFile
 
 def check_multiplier(multiplier: float = 1.5) -> float:
     """The option of `sklstruct.exchange.write` for hash tables."""
-    if not (isinstance(multiplier, float | int) and 1.0 < multiplier <= 100.0):
-        raise ValueError(
-            f"multiplier must be above 1 and at most 100, got {multiplier!r}"
-        )
+    check_real("multiplier", multiplier, "(1, 100]")
     return multiplier
 
 

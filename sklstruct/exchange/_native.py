@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_ids, check_length
+from .._checks import check_choice, check_ids, check_length
 from ..backoff import BackoffModel
 from ..context_tree import ContextTree, Pairs
 from ..symbols import Labels, Strings, StringTable
@@ -27,7 +27,7 @@ def write_native(
     model: BackoffModel, *, dtype: str = "float64"
 ) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
-    check_dtype(dtype)
+    check_choice("dtype", dtype, ("float64", "float32"))
     tree, pairs = model.tree, model.pairs
     arrays = {
         "parent": tree.parent,
@@ -47,11 +47,6 @@ def write_native(
         )
     header, of_labels = header_of_labels(model.labels, tree.n_symbols)
     return NATIVE.writer(header, arrays | of_labels)
-
-
-def check_dtype(dtype: str) -> None:
-    if dtype not in ("float64", "float32"):
-        raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
 
 
 def header_of_labels(

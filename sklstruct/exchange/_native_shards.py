@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._checks import check_choice
 from .._files import open_there
 from ..context_tree import Pairs
 from ..context_tree._shards import LevelSlices, ShardPlaces, level_sizes
 from ..symbols import Labels, need_symbols
 from ._container import ArrayLayout
-from ._native import NATIVE, check_dtype, header_of_labels
+from ._native import NATIVE, header_of_labels
 from ._probing_fast import hash_bytes
 
 
@@ -59,7 +60,7 @@ class NativePlan:
     shard = NativeShard
 
     def __init__(self, labels: Labels, dtype: str = "float64") -> None:
-        check_dtype(dtype)
+        check_choice("dtype", dtype, ("float64", "float32"))
         self.dtype = dtype
         n_symbols = need_symbols(labels, "a native file")
         self._header, self._arrays = header_of_labels(labels, n_symbols)

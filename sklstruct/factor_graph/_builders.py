@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_count
+from .._checks import check_choice, check_count, check_length
 from ._graph import FactorGraph
 from ._rows import FeatureRows
 
@@ -86,10 +86,8 @@ def chain_graph(
     if not isinstance(keys, Iterable):
         raise ValueError(f"keys must have one entry per variable, got {keys!r:.60}")
     keys = list(keys)
-    if keys and len(keys) != n:
-        raise ValueError(
-            f"keys must have {n} entries, one per variable, got {len(keys)}"
-        )
+    if keys:
+        check_length("keys", keys, n, "one per variable")
     i = np.arange(max(n - 1, 0), dtype=np.int32)
     edges = {"next": np.column_stack([i, i + 1])}
     last: dict[Hashable, int] = {}
@@ -160,8 +158,7 @@ def grid_graph(
     >>> grid_graph([0, 1], np.ones((3, 4, 2)))
     FactorGraph(n_variables=12, n_candidates=24, n_edges=17)
     """
-    if connectivity not in (4, 8):
-        raise ValueError(f"connectivity must be 4 or 8, got {connectivity!r:.60}")
+    check_choice("connectivity", connectivity, (4, 8))
     features = np.asarray(features, dtype=np.float64)
     if features.ndim != 3:
         raise ValueError(

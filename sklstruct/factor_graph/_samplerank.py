@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._checks import INT32_MAX, as_random_state, check_count
+from .._checks import INT32_MAX, as_random_state, check_count, check_real
 from .._compat import (
     N_JOBS,
     CallbackSupportMixin,
@@ -500,10 +500,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         random_state: Any,
     ) -> tuple[list[FactorGraph], Packed, list]:
         check_count("burn_in", burn_in, 0)
-        if not (isinstance(temperature, numbers.Real) and 0 < temperature < np.inf):
-            raise ValueError(
-                f"temperature must be positive and finite, got {temperature!r:.60}"
-            )
+        check_real("temperature", temperature, "(0, inf)")
         graphs = self._graphs(X)
         rng = as_random_state(self._seed if random_state is None else random_state)
         seeds = rng.randint(2**63 - 1, size=len(graphs), dtype=np.int64).astype(

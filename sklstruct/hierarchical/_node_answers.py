@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -10,12 +9,11 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_count, check_memory
+from .._checks import check_count, check_memory, check_real
 from .._compat import _align_api_if_sparse
 from ..linear._labels import LabelsMixin
 from ..taxonomy import Forest, Taxonomy
 from ..taxonomy._node_answers import walk_down, write_paths
-from ..taxonomy._numbering import check_node
 
 # Cumulative sums of probabilities differ from their exact values by less.
 _ROUNDING = 1e-12
@@ -38,12 +36,7 @@ class NodeAnswersMixin(LabelsMixin):
 
     def _tree(self, tree: int) -> Taxonomy:
         check_is_fitted(self, "nodes_")
-        n_trees = len(self.taxonomies_)
-        if not isinstance(tree, Integral) or not 0 <= int(tree) < n_trees:
-            raise ValueError(
-                f"tree must be a number of a tree, 0 to {n_trees - 1}, got {tree!r:.60}"
-            )
-        return self.taxonomies_[int(tree)]
+        return self.taxonomies_[check_count("tree", tree, 0, len(self.taxonomies_) - 1)]
 
     def decision_path(self, X: ArrayLike) -> sp.csr_matrix:
         """The nodes of the taxonomies above the predicted class of each sample.
@@ -211,7 +204,7 @@ class NodeAnswersMixin(LabelsMixin):
         """
         taxonomy = self._tree(tree)
         self._one_label("predict_at", "predict_node_proba")
-        _check_share("threshold", threshold, closed=True)
+        check_real("threshold", threshold, "[0, 1]")
         samples, forest = self._read(X), self.forest_
         root, end = forest.tree_ptr[tree : tree + 2].tolist()
         first, n_child = forest.first_child[root:end] - root, forest.n_child[root:end]
@@ -276,7 +269,7 @@ class NodeAnswersMixin(LabelsMixin):
         """
         check_is_fitted(self, "nodes_")
         self._one_label("predict_set", "predict, with a threshold")
-        _check_share("alpha", alpha, closed=False)
+        check_real("alpha", alpha, "(0, 1)")
         samples = self._read(X)
         least, found = 1.0 - float(alpha) - _ROUNDING, dict[int, tuple]()
 
@@ -352,7 +345,8 @@ class NodeAnswersMixin(LabelsMixin):
         """
         taxonomy, forest = self._tree(tree), self.forest_
         k = check_count("k", k, 1)
-        v = int(forest.tree_ptr[tree]) + check_node(taxonomy, node)
+        node = check_count("node", node, 0, taxonomy.n_nodes - 1)
+        v = int(forest.tree_ptr[tree]) + node
         if forest.n_child[v] < 2:
             raise ValueError(f"node {node} has a single class, and so no model")
         if not hasattr(self.nodes_, "coef_of"):
@@ -386,10 +380,3 @@ class NodeAnswersMixin(LabelsMixin):
                 f"feature_names must be {n} names, one for each column of X"
             )
         return names
-
-
-def _check_share(name: str, value: Any, *, closed: bool) -> None:
-    good = isinstance(value, Real) and not isinstance(value, bool)
-    if not good or not (0 <= value <= 1 if closed else 0 < value < 1):
-        where = "from 0 to 1" if closed else "in (0, 1)"
-        raise ValueError(f"{name} must be a number {where}, got {value!r:.60}")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import as_numbers
+from .._checks import as_numbers, check_reals
 from .._compat import BaseEstimator, Interval
 from .._progress import Progress
 from ..linear import LinearClassifier
@@ -364,13 +364,11 @@ def report(progress: Progress, text: str, n_iter: NDArray) -> bool:
 def _numbers(values: float | ArrayLike, name: str, above: float) -> NDArray:
     """A number or a list of them as an array, all finite and above a bound."""
     array = as_numbers(name, values, "a finite number or a list of these")
-    if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
+    if array.ndim != 1 or array.size == 0:
         raise ValueError(
             f"{name} must be a finite number or a list of these, got {values!r:.60}"
         )
-    if not (array > above).all():
-        bound = f"greater than {above}" if above else "positive"
-        raise ValueError(f"{name} must be {bound}, got {values!r:.60}")
+    check_reals(name, array, f"({above}, inf)")
     return array
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import as_random_state, check_count
+from .._checks import as_random_state, check_count, check_length
 from ..symbols import Labels, join_symbols
 from ._predictors import TextPredictor, single_state
 from ._truncated import Truncated, check_truncation
@@ -24,10 +24,7 @@ def each_word(words: Any, n: int, unit: str = "state") -> list:
             f"with a symbol for each {unit}"
         )
     words = list(words)
-    if len(words) != n:
-        raise ValueError(
-            f"word must have {n} entries, one per {unit}, got {len(words)}"
-        )
+    check_length("word", words, n, f"one per {unit}")
     return words
 
 

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
 from .._checkpoint import Checkpoint, keeps_state
-from .._checks import check_count
+from .._checks import check_choice, check_count
 from .._compat import BaseEstimator
 from .._warnings import FallbackWarning, warn
 from ..backoff import BackoffClassifier
@@ -92,10 +92,7 @@ def named_estimator(
     >>> sorted(search.best_params_)
     ['estimator__factored__taxonomy__n_clusters']
     """
-    if not isinstance(name, str) or name not in QUALITIES:
-        raise ValueError(
-            f"name must be one of {', '.join(QUALITIES)}, got {name!r:.60}"
-        )
+    check_choice("name", name, QUALITIES)
     check_count("n_words", n_words, 1)
     check_count("max_depth", max_depth, 0 if name == "fast" else 1)
     # Imported here: scoring of texts and other models do not need these packages.

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch
 
-from .._checks import as_random_state, check_count
+from .._checks import as_random_state, check_choice, check_count
 from .._likelihood import innermost
 from ..backoff import BackoffModel
 from ..loglinear import StructuredLogLinearLM
@@ -203,8 +203,7 @@ def _score(model, text):
 
 def surprisal(model: Any, X: Iterable, unit: str) -> Any:
     """See :meth:`LanguageModel.surprisal`."""
-    if unit not in _UNITS:
-        raise ValueError(f"unit must be one of {', '.join(_UNITS)}, got {unit!r:.60}")
+    check_choice("unit", unit, _UNITS)
     base = getattr(model, "base_", model)
     text = base.number_text(X)
     at = _score(model, text)
@@ -248,10 +247,7 @@ def heaviest(model: Any, k: int, depth: int | None) -> list[tuple]:
     tree, pairs, size = found.tree, found.pairs, np.abs(fitted.coef_)
     first, last = 0, found.n_pairs
     if depth is not None:
-        depth = check_count("depth", depth, 0)
-        if depth > found.max_depth:
-            raise ValueError(f"depth must be at most {found.max_depth}, got {depth}")
-        level = tree.level(depth)
+        level = tree.level(check_count("depth", depth, 0, found.max_depth))
         first, last = int(pairs.ptr[level.start]), int(pairs.ptr[level.stop])
     order = np.argsort(-size[first:last], kind="stable")[:k] + first
     order = order[size[order] > 0]

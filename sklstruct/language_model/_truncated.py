@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import check_count
+from .._checks import check_count, check_real
 from ..backoff import Distribution
 
 
@@ -76,6 +76,4 @@ def check_truncation(temperature: Any, top_k: Any, top_p: Any) -> None:
         )
     if top_k is not None:
         check_count("top_k", top_k, 1)
-    number = isinstance(top_p, Real) and not isinstance(top_p, bool)
-    if not number or not 0.0 < top_p <= 1.0:
-        raise ValueError(f"top_p must be above 0 and at most 1, got {top_p!r:.60}")
+    check_real("top_p", top_p, "(0, 1]")

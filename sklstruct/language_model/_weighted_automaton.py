@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +21,8 @@ from .._checks import (
     check_count,
     check_ids,
     check_length,
+    check_real,
+    check_reals,
     check_sparse,
 )
 from .._files import open_read
@@ -186,8 +187,7 @@ class WeightedAutomaton(CheckedState):
             check_ids(name, values, 0, n, "state")
         check_length("symbol", symbol, weight.size, "one per weight")
         for name, values in (("weight", weight), ("final", final)):
-            if not (np.isfinite(values).all() and (values >= 0).all()):
-                raise ValueError(f"{name} must hold finite numbers of at least 0")
+            check_reals(name, values, "[0, inf)")
         if check_count("initial", initial, 0) >= n:
             raise ValueError(f"initial={initial} is not among the {n} states")
         missing = [i for i, s in enumerate(symbol) if s is None]
@@ -389,10 +389,7 @@ class WeightedAutomaton(CheckedState):
             symbols; windows of less than 4 symbols count as 4.
         """
         max_depth = check_count("max_depth", max_depth, 1)
-        if not (isinstance(min_count, Real) and 0 <= min_count < np.inf):
-            raise ValueError(
-                f"min_count must be a finite number of at least 0, got {min_count!r}"
-            )
+        check_real("min_count", min_count, "[0, inf)")
         VocabularyRules(start, end, None).check()
         if start == end or {start, end} & set(self.symbols.tolist()):
             raise ValueError(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import as_floats, as_ids, check_length
+from .._checks import as_floats, as_ids, check_choice, check_length, check_reals
 from .._compat import BaseEstimator, Interval, StrOptions
 from .._penalties import L1, ElasticNet
 from ..prox import _overlapping_fast as overlapping
@@ -126,18 +126,9 @@ class GroupLasso(BaseEstimator):
         """One weight per group."""
         if isinstance(self.weights, str):
             return np.sqrt(size)
-        weights = as_floats("weights", self.weights, None)
-        if weights.shape != size.shape:
-            raise ValueError(
-                f"weights must have one entry for each of the {size.size} groups, got "
-                f"shape {weights.shape}"
-            )
-        good = np.isfinite(weights) & (weights > 0)
-        if not good.all():
-            g = int(good.argmin())
-            raise ValueError(
-                f"weights must be positive and finite, got weights[{g}] = {weights[g]}"
-            )
+        weights = as_floats("weights", self.weights)
+        check_length("weights", weights, size.size, "one per group")
+        check_reals("weights", weights, "(0, inf)")
         return weights
 
 
@@ -412,8 +403,7 @@ def ngram_parents(vectorizer: Any, drop: Literal["first", "last"] = "last") -> N
     >>> ngram_parents(vectorizer)
     array([-1,  0, -1, -1,  3, -1,  5], dtype=int32)
     """
-    if drop not in ("first", "last"):
-        raise ValueError(f'drop must be "first" or "last", got {drop!r:.60}')
+    check_choice("drop", drop, ("first", "last"))
     check_is_fitted(vectorizer)
     tree = getattr(vectorizer, "tree_", None)
     if tree is not None:

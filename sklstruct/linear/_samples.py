@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.extmath import row_norms
 
-from .._checks import INT32_MAX, as_floats, check_squares
+from .._checks import INT32_MAX, as_floats, check_reals, check_squares
 from .._compat import check_weights
 from .._warnings import warn
 
@@ -60,10 +60,7 @@ def check_class_weight(class_weight: Mapping | str | None) -> None:
     """ValueError for weights of classes that are negative or not finite."""
     if isinstance(class_weight, Mapping):
         values = as_floats("class_weight", list(class_weight.values()))
-        if not (np.isfinite(values) & (values >= 0)).all():
-            raise ValueError(
-                f"class_weight must be finite and not negative, got {class_weight!r}"
-            )
+        check_reals("class_weight", values, "[0, inf)")
 
 
 def sample_weights(
@@ -74,7 +71,7 @@ def sample_weights(
 ) -> tuple[NDArray, NDArray, NDArray]:
     """(weight of every sample, its class weight, samples of positive weight)."""
     weight, factor = check_weights(sample_weight, X), np.ones(X.shape[0])
-    if class_weight is not None and (weight > 0).any():
+    if class_weight is not None:
         known, heavy = y[weight > 0], weight[weight > 0]
         present, code = np.unique(known, return_inverse=True)
         if isinstance(class_weight, str):

@@ -39,6 +39,7 @@ from ..backoff._estimator import BATCH, SAMPLES
 from ..symbols import Labels
 from ._active_set import grow
 from ._fit import (
+    LARGEST,
     Fit,
     bind,
     check_numbers,
@@ -235,7 +236,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     _parameter_constraints: dict = {
         "max_depth": [Interval(numbers.Integral, 0, None, closed="left"), None],
         "penalty": [StrOptions(set(PENALTIES)), Penalty],
-        "lam": [Interval(numbers.Real, 0, None, closed="left")],
+        "lam": [Interval(numbers.Real, 0, LARGEST, closed="both")],
         "alpha": [Interval(numbers.Real, 0, None, closed="neither"), "array-like"],
         "positive": ["boolean"],
         "min_count": [Interval(numbers.Integral, 1, None, closed="left")],

@@ -77,14 +77,11 @@ def check_one_tree(model: Any, what: str) -> None:
 
 
 def check_numbers(model: Any) -> None:
-    """ValueError for strengths that are not finite, or too large."""
-    numbers = {"lam": model.lam, "alpha": model.alpha}
-    numbers["depth_weight"] = penalty_of(model).depth_weight
+    """ValueError for numbers of depths that are not finite."""
+    numbers = {"alpha": model.alpha, "depth_weight": penalty_of(model).depth_weight}
     for name, value in numbers.items():
         if not np.isfinite(as_numbers(name, value)).all():
             raise ValueError(f"{name} must be finite, got {value!r}")
-    if float(model.lam) > LARGEST:
-        raise ValueError(f"lam must be at most {LARGEST:g}, got {model.lam!r}")
 
 
 def bind(

@@ -201,7 +201,7 @@ class JointLogLinear(
 
     _parameter_constraints: dict = {
         "paths": [list, None],
-        "lam": [Interval(numbers.Real, 0, None, closed="left")],
+        "lam": [Interval(numbers.Real, 0, LARGEST, closed="both")],
         "alpha": [Interval(numbers.Real, 0, 1, closed="right")],
         "min_count": [Interval(numbers.Integral, 1, None, closed="left")],
         "solver": [StrOptions({"auto", "tree_metric"}), AutoSolver, TreeMetricSolver],
@@ -443,8 +443,6 @@ class JointLogLinear(
     def _check_params(self):
         """(the solver, the checkpoint or None), and errors that scikit-learn's
         declarations cannot express."""
-        if self.lam > LARGEST:
-            raise ValueError(f"lam must be at most {LARGEST:g}, got {self.lam!r}")
         solver = given_solver(self)
         solver._validate_params()
         solver = solver.chosen(L2(), positive=True)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from .._checks import as_floats
+from .._checks import as_floats, check_reals
 from .._compat import BaseEstimator, Interval, validate_params
 from .._docs import shared_docs
 from .._parallel import ThreadMap
@@ -427,9 +427,5 @@ def _check_lams(lams: Iterable[float]) -> np.ndarray:
     lams = as_floats("lams", lams, 1)
     if not lams.size:
         raise ValueError("lams is empty: give at least one strength")
-    if not ((lams >= 0.0) & (lams <= LARGEST)).all():
-        raise ValueError(
-            f"lams must be finite, at least 0 and at most {LARGEST:g}, got "
-            f"{lams.tolist()!r:.60}"
-        )
+    check_reals("lams", lams, f"[0, {LARGEST:g}]")
     return np.sort(lams)[::-1]

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils import indexable
-from sklearn.utils.validation import check_is_fitted
 
 from .._checks import check_sparse
 from .._compat import _safe_indexing
@@ -174,12 +173,8 @@ class TaxonomyDisplay(Display):
                 f"estimator must be a HierarchicalClassifier, or a Pipeline whose last "
                 f"step is one, got {estimator!r}"
             )
-        check_is_fitted(model, "taxonomies_")
         model._one_label("from_estimator", "TaxonomyDisplay(taxonomies_[0])")
-        if not 0 <= tree < len(model.taxonomies_):
-            raise ValueError(
-                f"tree must be from 0 to {len(model.taxonomies_) - 1}, got {tree!r}"
-            )
+        taxonomy = model._tree(tree)
         check_sparse(X)
         X, y = indexable(X, y)
         y = np.asarray(y)
@@ -188,7 +183,6 @@ class TaxonomyDisplay(Display):
             raise ValueError("no label of y is a class of the estimator")
         proba = estimator.predict_proba(_safe_indexing(X, known))
         code = np.searchsorted(model.classes_, y[known])
-        taxonomy = model.taxonomies_[tree]
         accuracy, count = _node_accuracy(taxonomy, proba, code)
         display = cls(taxonomy, node_accuracy=accuracy, node_count=count)
         return display.plot(ax=ax, **kwargs)

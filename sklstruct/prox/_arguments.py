@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._checks import check_choice, check_real
 from .._docs import shared_docs
 
 T = TypeVar("T", bound=Callable)
@@ -131,16 +132,10 @@ def check_number(x: Any, name: str) -> float:
 
 def check_power(p: Any, allowed: tuple[float, ...] | None = None) -> float:
     """The power of a norm: 1 to infinity, or one of a few."""
-    if isinstance(p, bool) or not isinstance(p, int | float | np.number):
-        raise ValueError(f"p must be a number, got {p!r:.60}")
-    p = float(p)
-    if allowed is not None and p not in allowed:
-        raise ValueError(
-            f"p must be one of {', '.join(f'{q:g}' for q in allowed)}, got {p:g}"
-        )
-    if not p >= 1:
-        raise ValueError(f"p must be from 1 to infinity, got {p:g}")
-    return p
+    check_real("p", p, "[1, inf]")
+    if allowed is not None:
+        check_choice("p", p, allowed)
+    return float(p)
 
 
 def power_of_two(exponent: float) -> float:

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from .._checks import as_ids, check_count, check_ids
+from .._checks import as_ids, check_count, check_ids, check_real
 from .._warnings import warn
 from . import _overlapping_fast as kernels
 from ._arguments import (
-    check_number,
     check_per_entry,
     check_power,
     check_vector,
@@ -290,14 +289,12 @@ def prox_overlapping_groups(
     >>> prox_overlapping_groups([4.0, 5.0, 1.2, -1.0], groups, 1.0).round(2)
     array([2.4, 3.2, 0. , 0. ])
     """
-    p = check_power(p, (2.0, np.inf))
+    p = check_power(p, (2, np.inf))
     w, dtype = check_vector(v, positive=positive)
     members = Members.of(groups, w.size)
     kappa = check_per_entry(kappa, members.n_groups, "kappa", what="group")
     kappa = np.ascontiguousarray(np.broadcast_to(kappa, (members.n_groups,)))
-    tol = check_number(tol, "tol")
-    if tol < 1e-12:
-        raise ValueError(f"tol must be at least 1e-12, which is rounding, got {tol:g}")
+    check_real("tol", tol, "[1e-12, inf)")  # less is rounding
     max_iter = check_count("max_iter", max_iter, 1)
     unit = np.abs(w).max(initial=0.0)
     if unit == 0 or members.n_groups == 0:

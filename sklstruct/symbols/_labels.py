@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._checks import check_choice
 from .._lazy import stored
 from ._encoding import (
     Packed,
@@ -140,10 +141,7 @@ class Labels:
         unknown: Any = None,
         analyzer: Analyzer = "word",
     ):
-        if analyzer not in ANALYZERS:
-            raise ValueError(
-                f"analyzer must be one of {', '.join(ANALYZERS)}, got {analyzer!r:.60}"
-            )
+        check_choice("analyzer", analyzer, ANALYZERS)
         self.analyzer = analyzer
         # Labels are arrays, or a table if they are strings alone.
         self._arrays: tuple[Any, Any] = None, None

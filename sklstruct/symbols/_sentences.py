@@ -455,8 +455,7 @@ def context_windows(
     . <s> -> b
     <s> b -> </s>
     """
-    if check_count("max_depth", max_depth, 1) > DEEPEST:
-        raise ValueError(f"max_depth must be at most {DEEPEST}, got {max_depth}")
+    check_count("max_depth", max_depth, 1, DEEPEST)
     text = number_sentences(sentences, "sentences")
     if not text.n_sentences:
         raise ValueError("sentences is empty: there is nothing to learn from")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
-from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -149,16 +148,6 @@ def pruned(tree: Any, keep: NDArray) -> tuple[NDArray, list[int], NDArray]:
     parent = tree.parent[keep]
     parent[1:] = (np.cumsum(keep) - 1)[parent[1:]]
     return parent, np.flatnonzero(keep).tolist(), up
-
-
-def check_node(tree: Any, node: Any) -> int:
-    """The number of a node as an int, or a ValueError."""
-    # An index of an array may be negative, the number of a node may not.
-    if not isinstance(node, Integral) or not 0 <= int(node) < tree.n_nodes:
-        raise ValueError(
-            f"node must be an integer from 0 to {tree.n_nodes - 1}, got {node!r:.60}"
-        )
-    return int(node)
 
 
 def widened(tree: Any, max_children: int) -> tuple[NDArray, list[int]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from math import ceil, log2
 from typing import NamedTuple
 
-from .._checks import check_count
+from .._checks import check_count, check_real
 
 # Up to this number of classes the tree is one node.
 _FLAT = 100
@@ -115,8 +115,7 @@ def choose_shape(
     sizes |= {name: value for name, value in optional.items() if value is not None}
     for name, value in sizes.items():
         check_count(name, value, int(name != "n_entries"))
-    if not max_bytes > 0:
-        raise ValueError(f"max_bytes must be positive, got {max_bytes!r}")
+    check_real("max_bytes", max_bytes, "(0, inf]")
     entries = _ENTRIES if n_entries is None else n_entries / n_samples
 
     def node(n_outcomes: int, share: float) -> float:

@@ -10,7 +10,14 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import as_ids, check_ids, check_memory
+from .._checks import (
+    as_ids,
+    check_choice,
+    check_count,
+    check_ids,
+    check_memory,
+    check_real,
+)
 from ._directions import leading_directions, weighted_means
 from ._proximity import ClassProximity
 from ._samples import check_samples, class_means, encode_classes, sum_by_class, to_dense
@@ -135,8 +142,9 @@ class ClassStatistics:
         keep_rows: bool = False,
     ):
         rows, labels, weight = check_samples(X, y, sample_weight)
-        if rank is not None and rank < 1:
-            raise ValueError(f"rank must be >= 1, got {rank!r}")
+        if rank is not None:
+            check_count("rank", rank, 1)
+        check_choice("form", form, ("auto", "primal", "dual", "class_means"))
         self.classes, codes = encode_classes(labels)
         n, d = rows.shape
         k = self.classes.size
@@ -164,10 +172,6 @@ class ClassStatistics:
         elif form == "class_means":
             check_memory(8 * n * min(k, d), "the projection", _FEWER)
             rows = _class_mean_coordinates(rows, codes, weight)
-        elif form != "primal":
-            raise ValueError(
-                f"form must be 'auto', 'primal', 'dual' or 'class_means', got {form!r}"
-            )
         d = rows.shape[1] if basis is None else basis.shape[1]
         check_memory(8 * d * d, f"a dense {d} x {d} Gram", _PROJECT)
         check_memory(8 * k * d, f"{k} x {d} class sums", _FEWER)
@@ -296,8 +300,8 @@ class ClassStatistics:
             If `members` is empty, has repeats or is out of range; if `delta` is
             negative or `gram` unknown; for "exact" without ``keep_rows=True``.
         """
-        if not delta >= 0:
-            raise ValueError(f"delta must be >= 0, got {delta!r}")
+        check_choice("gram", gram, ("pooled", "exact", "root"))
+        check_real("delta", delta, "[0, inf)")
         every = members is None
         index = np.arange(self.n_classes) if every else self._check_members(members)
         weight = self.weight[index]
@@ -312,8 +316,6 @@ class ClassStatistics:
             # B = n_v I + PᵀP in whitened coordinates, P = N^(1/2) means = u s vᵀ.
             a = u * (s / np.sqrt(weight.sum() + s**2))
             return ClassProximity(classes, weight, a * np.sqrt(weight)[:, None])
-        if gram not in ("exact", "root"):
-            raise ValueError(f"gram must be 'pooled', 'exact' or 'root', got {gram!r}")
         sums = self.class_sum[index]
         total = sums.sum(axis=0)
         sums = sums - np.outer(weight / weight.sum(), total)

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import as_floats, as_ids, check_count
+from .._checks import as_floats, as_ids, check_count, check_length
 from ._io import read_nested, read_parents, read_paths, write_nested, write_text
 from ._labels import among, as_labels, is_absent, listed
 from ._node_answers import sums_below, write_paths
-from ._numbering import ClassSets, breadth_first, canonical, check_node, pruned, widened
+from ._numbering import ClassSets, breadth_first, canonical, pruned, widened
 
 _STATE = ("parent", "leaf_of_class", "classes", "names")  # of a pickle
 
@@ -145,10 +145,7 @@ class Taxonomy:
                 )
         if names is not None:
             names = tuple(None if is_absent(name) else name for name in names)
-            if len(names) != parent.size:
-                raise ValueError(
-                    f"names has {len(names)} entries for {parent.size} nodes"
-                )
+            check_length("names", names, parent.size, "one per node")
         parent, leaf, names = breadth_first(parent, leaf, names)
         self._set(parent, leaf, names, labels)
 
@@ -302,7 +299,7 @@ class Taxonomy:
 
     def children(self, node: int) -> NDArray:
         """Children of a node from left to right, empty for a leaf."""
-        node = check_node(self, node)
+        node = check_count("node", node, 0, self.n_nodes - 1)
         return np.arange(self.child_ptr[node], self.child_ptr[node + 1], dtype=np.int32)
 
     @property
@@ -314,7 +311,7 @@ class Taxonomy:
 
     def classes_below(self, node: int) -> NDArray:
         """Indices (into `classes`) of the classes below a node."""
-        node = check_node(self, node)
+        node = check_count("node", node, 0, self.n_nodes - 1)
         order, start, stop = self.class_sets
         return order[start[node] : stop[node]]
 

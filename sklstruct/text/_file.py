@@ -118,7 +118,7 @@ def _vectorizer(i: int, header: dict[str, Any], arrays: dict) -> NgramVectorizer
     one.terms_ = None
     if f"terms{i}" in arrays:
         one.terms_ = labels_of(f"terms{i}", "object", arrays, ERRORS).tolist()
-        check_length("terms", np.array(one.terms_), n_columns, "one per column")
+        check_length("terms", one.terms_, n_columns, "one per column")
     if one.use_idf:
         n_with = arrays[f"n_with{i}"]
         check_length("n_with", n_with, n_columns, "one per column")

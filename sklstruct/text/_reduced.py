@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from copy import copy
-from numbers import Real
 from typing import Any, Self
 
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from .._checks import check_real
 from .._files import beginning_with, open_read, open_write
 from ..hierarchical._score_model import ScoreModel
 from ._file import TEXT_MODEL, Parts, model_of, write_model
@@ -80,10 +80,7 @@ class ReducedMixin:
             label that is not in ``classes_``, or X and y are not passed together.
         """
         check_is_fitted(self)
-        if not isinstance(weight_threshold, Real) or not 0 <= weight_threshold < 1:
-            raise ValueError(
-                f"weight_threshold must be in [0, 1), got {weight_threshold!r:.60}"
-            )
+        check_real("weight_threshold", weight_threshold, "[0, 1)")
         if X is None and y is not None:
             raise ValueError("y needs X, the texts of these labels")
         equal_parts(self.features_)

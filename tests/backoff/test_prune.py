@@ -286,8 +286,8 @@ def test_a_context_that_nearly_covers_its_parent():
 @pytest.mark.parametrize(
     "threshold, params, match",
     [
-        (-1.0, {}, "threshold must be at least 0"),
-        (np.nan, {}, "threshold must be at least 0"),
+        (-1.0, {}, "threshold must hold numbers in .0, inf"),
+        (np.nan, {}, "threshold must hold numbers in .0, inf"),
         ("x", {}, "threshold must be numbers"),
         ([1e-7, 1e-6], {}, "threshold must be one number; got shape"),
         ([[1]], {"method": "count"}, "one for each depth"),

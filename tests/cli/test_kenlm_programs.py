@@ -262,7 +262,10 @@ def test_build_binary_options(tmp_path):
         (["hash", arpa, binary], "hash: the type must be probing or trie"),
         (["-q", "8", arpa, binary], "-q and -b quantise a trie"),
         (["-b", "8", "trie", arpa, binary], "-b needs -q"),
-        (["-q", "26", "trie", arpa, binary], "prob_bits must be an integer in 1..25"),
+        (
+            ["-q", "26", "trie", arpa, binary],
+            "prob_bits must be an integer from 1 to 25",
+        ),
         (["-r", "a b", arpa, binary], "-r: rest costs are not supported"),
     ):
         code, err = build(*given)

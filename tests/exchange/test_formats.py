@@ -168,9 +168,10 @@ def test_options_belong_to_the_format(format):
     assert not file.getvalue()
     with pytest.raises(TypeError, match=r"no_such is not an option to read the format"):
         exchange.read("no such file", format=format, no_such=1)
-    with pytest.raises(ValueError, match="no such format") as error:
+    known = ", ".join(exchange.FORMATS)
+    message = f"^format must be one of {known}, got 'no such format'$"
+    with pytest.raises(ValueError, match=message):
         exchange.read(io.BytesIO(), format="no such format")
-    assert all(repr(name) in str(error.value) for name in exchange.FORMATS)
 
 
 @pytest.mark.parametrize("name", exchange.FORMATS)

@@ -283,7 +283,7 @@ def test_builders():
         assert max(abs(r - s), abs(c - d)) == 1
     pairs = {frozenset(p) for p in zip(eight.edge_u.tolist(), eight.edge_v.tolist())}
     assert len(pairs) == eight.n_edges
-    with pytest.raises(ValueError, match="connectivity must be 4 or 8"):
+    with pytest.raises(ValueError, match="connectivity must be one of 4, 8"):
         grid_graph(AB, np.ones((2, 2, 1)), connectivity=6)
     with pytest.raises(ValueError, match="features must have the shape"):
         grid_graph(AB, np.ones((3, 5)))

@@ -1112,10 +1112,10 @@ def test_degenerate_data(name, case):
     [
         ({"estimator": logistic(C=[0.1, 1.0])}, "'C' parameter"),
         ({"estimator": logistic(C=np.inf)}, "'C' parameter"),
-        ({"estimator": PerNodeC([0.1, -1.0])}, "candidates must be positive"),
+        ({"estimator": PerNodeC([0.1, -1.0])}, "candidates must hold numbers in"),
         ({"estimator": PerNodeC([])}, "candidates must be"),
         ({"estimator": GammaPrior(1.0)}, "shape"),
-        ({"estimator": GammaPrior([2, 1])}, "shape must be greater than 1"),
+        ({"estimator": GammaPrior([2, 1])}, "shape must hold numbers in .1, inf"),
         ({"estimator": GammaPrior(2, np.nan)}, "rate"),
         ({"estimator": GammaPrior(2, [["a"]])}, "rate must be"),
         ({"estimator": "logistic"}, "'estimator' parameter"),

@@ -191,7 +191,7 @@ def test_heaviest_ngrams_of_refined_contexts_name_steps():
 def test_models_without_such_weights_say_so(models):
     with pytest.raises(AttributeError, match="StructuredLogLinearLM.*AdditiveLM"):
         models[0].heaviest_ngrams()
-    with pytest.raises(ValueError, match="depth must be at most 4"):
+    with pytest.raises(ValueError, match="depth must be an integer from 0 to 4"):
         LanguageModel().fit(draw(9, 0)).heaviest_ngrams(depth=5)
     mixed = MixtureLM([("a", AdditiveLM()), ("b", FactoredLM([0] * 10, AdditiveLM()))])
     model = LanguageModel(mixed.set_params(weights=[0.5, 0.5])).fit(draw(40, 0))

@@ -365,8 +365,11 @@ def test_weights_of_any_size(scale):
     np.testing.assert_allclose(
         other.predict_proba(X), plain.predict_proba(X), atol=1e-2
     )
-    for lam, weights in ((1e60, weight), (0.4, weight * 1e150)):
-        with pytest.raises(ValueError, match="must (be|sum to) at most"):
+    for lam, weights, message in (
+        (1e60, weight, r"'lam' .* in the range \[0\.0, 1e\+50\]"),
+        (0.4, weight * 1e150, "sample_weight must sum to at most"),
+    ):
+        with pytest.raises(ValueError, match=message):
             JointLogLinear(PATHS, lam=lam, padding=-1).fit(X, y, weights)
 
 

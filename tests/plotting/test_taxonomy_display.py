@@ -144,7 +144,7 @@ def test_estimators_that_do_not_fit(model, digits):
     for estimator in (flat, make_pipeline(StandardScaler(), flat)):
         with pytest.raises(ValueError, match="estimator must be a Hierarchical"):
             TaxonomyDisplay.from_estimator(estimator, X, y)
-    with pytest.raises(ValueError, match="tree must be from 0 to 0, got 1"):
+    with pytest.raises(ValueError, match="tree must be an integer from 0 to 0, got 1"):
         TaxonomyDisplay.from_estimator(model, X, y, tree=1)
     Y = np.eye(10, dtype=int)[y]
     several = HierarchicalClassifier(NESTED).fit(X, Y)

@@ -536,9 +536,9 @@ BAD = {
     "entries": (lambda: prox.prox_l1([1.0, 2.0], [1.0] * 3), "one value per entry"),
     "metric": (lambda: prox.prox_l0([1.0], 1.0, metric=0.0), "metric must be > 0"),
     "flag": (lambda: prox.prox_l1([1.0], 1.0, positive=1), "positive must be True"),
-    "power": (lambda: prox.prox_lp([1.0], 1.0, 0.5), "p must be from 1"),
+    "power": (lambda: prox.prox_lp([1.0], 1.0, 0.5), "p must be a number in .1, inf"),
     "no power": (lambda: prox.norm_lp([1.0], "2"), "p must be a number"),
-    "nan power": (lambda: prox.norm_lp([1.0], np.nan), "p must be from 1"),
+    "nan power": (lambda: prox.norm_lp([1.0], np.nan), "p must be a number in .1, inf"),
     "gamma": (lambda: prox.prox_elastic_net([1.0], 1.0, -1.0), "gamma must be >= 0"),
     "labels": (lambda: prox.prox_group_lasso([1.0], [0, 1], 1.0), "groups must have"),
     "float labels": (lambda: prox.prox_group_lasso([1.0], [0.5], 1.0), "labels"),
@@ -553,7 +553,7 @@ BAD = {
     ),
     "tol": (
         lambda: prox.prox_overlapping_groups([1.0], [[0]], 1.0, tol=0.0),
-        "tol must be at least",
+        "tol must be a number in .1e-12, inf",
     ),
     "max_iter": (
         lambda: prox.prox_overlapping_groups([1.0], [[0]], 1.0, max_iter=0),

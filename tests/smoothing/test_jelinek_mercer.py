@@ -195,10 +195,10 @@ def test_weights_that_still_change_are_told():
     "params, match",
     [
         ({"weight": 0.0}, "'weight' parameter"),
-        ({"weight": [0.5, 1.0]}, "strictly between 0 and 1"),
+        ({"weight": [0.5, 1.0]}, "weight must hold numbers in .0, 1"),
         ({"weight": [[0.5]]}, "shape"),
         ({"weight": []}, "shape"),
-        ({"weight": [0.5, np.nan]}, "strictly between"),
+        ({"weight": [0.5, np.nan]}, "weight must hold numbers in .0, 1"),
         ({"weight": ["x"]}, "must be numbers"),
         (
             {"weight": "held_out", "validation_fraction": 0.99},

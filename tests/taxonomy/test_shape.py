@@ -50,8 +50,8 @@ def test_shapes_describe_the_tree_that_is_built():
         ({"n_features": None}, "^n_features must be an integer of"),
         ({"n_entries": -1}, "^n_entries must be an integer of"),
         ({"max_leaf": 0}, "^max_leaf must be an integer of"),
-        ({"max_bytes": 0}, "^max_bytes must be positive"),
-        ({"max_bytes": np.nan}, "^max_bytes must be positive"),
+        ({"max_bytes": 0}, "^max_bytes must be a number in .0, inf"),
+        ({"max_bytes": np.nan}, "^max_bytes must be a number in .0, inf"),
     ],
 )
 def test_bad_sizes_of_shapes(change, message):

@@ -292,7 +292,7 @@ def test_what_cannot_be_reduced_says_so(tmp_path):
     with pytest.raises(ValueError, match="labels as inner nodes cannot be reduced"):
         above.reduce()
     for threshold in (-0.1, 1.0, "0.1", np.nan):
-        with pytest.raises(ValueError, match="weight_threshold must be in"):
+        with pytest.raises(ValueError, match="weight_threshold must be a number in .0"):
             model.reduce(weight_threshold=threshold)
     for X, y, match in (
         (NEW, None, "y must hold"),

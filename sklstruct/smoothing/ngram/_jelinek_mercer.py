@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from ..._checks import by_depth
+from ..._checks import by_depth, check_reals
 from ..._compat import Interval, StrOptions
 from ..._docs import shared_docs
 from ..._warnings import warn
@@ -186,11 +186,7 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
     def _check_params(self):
         if isinstance(self.weight, str):
             return
-        given = by_depth("weight", self.weight)
-        if not ((given > 0) & (given < 1)).all():
-            raise ValueError(
-                f"weight={self.weight!r:.60}: weights must lie strictly between 0 and 1"
-            )
+        check_reals("weight", by_depth("weight", self.weight), "(0, 1)")
 
     def _uses_held_out(self):
         return isinstance(self.weight, str) and self.weight == "held_out"

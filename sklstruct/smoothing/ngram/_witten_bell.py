@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
-from ..._checks import by_depth
+from ..._checks import by_depth, check_reals
 from ..._compat import Interval, StrOptions
 from ..._docs import shared_docs
 from .. import _engine
@@ -138,11 +138,7 @@ class WittenBellLM(_engine.NGramSmoother):
     def _check_params(self):
         if isinstance(self.strength, str):
             return
-        given = by_depth("strength", self.strength)
-        if not ((given > 0) & np.isfinite(given)).all():
-            raise ValueError(
-                f"strength={self.strength!r:.60}: strengths must be positive and finite"
-            )
+        check_reals("strength", by_depth("strength", self.strength), "(0, inf)")
 
     def _shares(self, pairs, count, first_level):
         n_levels = pairs.tree.n_levels
