@@ -400,14 +400,14 @@ class WeightedAutomaton(CheckedState):
         mark = np.array([[self.symbols.size + 1]])
         begin = sp.csr_array(([1.0], ([0], [self._initial])), shape=(1, n))
         parts = []
-        for found in self._grow(mark, begin, max_depth - 1, min_count, most):
-            parts.append(self._targets(*found, max_depth, most))
+        for context, state in self._grow(mark, begin, max_depth - 1, min_count, most):
+            parts.append(self._targets(context, state, max_depth, most))
             most -= parts[-1][1].size
         visits = sp.csr_array(self._visits[None])
         nothing = np.empty((1, 0), dtype=np.int64)
         grown = self._grow(nothing, visits, max_depth, min_count, most)
-        (longest,) = deque(grown, maxlen=1)
-        parts.append(self._targets(*longest, max_depth, most))
+        ((context, state),) = deque(grown, maxlen=1)
+        parts.append(self._targets(context, state, max_depth, most))
         contexts, targets, weights = (np.concatenate(p) for p in zip(*parts))
         return ExpectedWindows(
             contexts, targets, weights, object_array([*self.symbols, end, start])

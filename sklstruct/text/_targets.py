@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ def label_shares(y: Any, classes: NDArray, weight: NDArray) -> NDArray:
     return total / total.sum()
 
 
-def log_loss_of(model: Any, texts: list[str], y: Any) -> float:
+def log_loss_of(model: Any, texts: Sized, y: Any) -> float:
     """Mean log-loss (nats per text); of several labels the sum over all of them."""
     several = model.estimator_.multilabel_
     right = indicator_of(y, model.classes_, several, len(texts)).toarray() > 0

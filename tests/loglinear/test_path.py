@@ -298,8 +298,16 @@ def test_nothing_to_learn():
     [
         (StructuredLogLinearLM(penalty=L2()), {}, "no lam makes them all zero"),
         (loglinear(penalty="l1", depth_weight=0.0), {}, "not penalised"),
-        (StructuredLogLinearLM(penalty="l1"), {"lams": [1.0, -1.0]}, "^lams must hold numbers in"),
-        (StructuredLogLinearLM(penalty="l1"), {"lams": [np.nan]}, "^lams must hold numbers in"),
+        (
+            StructuredLogLinearLM(penalty="l1"),
+            {"lams": [1.0, -1.0]},
+            "^lams must hold numbers in",
+        ),
+        (
+            StructuredLogLinearLM(penalty="l1"),
+            {"lams": [np.nan]},
+            "^lams must hold numbers in",
+        ),
         (StructuredLogLinearLM(penalty="l1"), {"lams": []}, "^lams is empty"),
         (StructuredLogLinearLM(penalty="l1"), {"eps": 1.0}, "eps"),
         (StructuredLogLinearLM(penalty="l1"), {"y_val": [1]}, "together"),
