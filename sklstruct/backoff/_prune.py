@@ -292,9 +292,10 @@ def _dearest(pairs, worth, size):
 
 def check_threshold(threshold: Any, method: str) -> np.ndarray:
     """The threshold as an array, one for each depth from 1 on."""
+    shape = np.asarray(threshold, dtype=object).shape
+    if method != "count" and shape not in ((), (1,)):
+        raise ValueError(f"threshold must be one number; got shape {shape}")
     least = by_depth("threshold", threshold)
-    if least.size > 1 and method != "count":
-        raise ValueError(f"threshold must be one number; got shape {least.shape}")
     check_reals("threshold", least, "[0, inf]")
     return least
 

@@ -290,6 +290,7 @@ def test_a_context_that_nearly_covers_its_parent():
         (np.nan, {}, "threshold must hold numbers in .0, inf"),
         ("x", {}, "threshold must be numbers"),
         ([1e-7, 1e-6], {}, "threshold must be one number; got shape"),
+        ([], {}, "threshold must be one number; got shape"),
         ([[1]], {"method": "count"}, "one for each depth"),
         (1, {"method": "count"}, "counts must be given"),
         (1, {"method": "katz"}, "method must be one of"),
