@@ -4,11 +4,9 @@
 
 #include "_vector.h"
 
-/* p[i] = weight exp(s[i] - top) over the sum of all exponentials; returns ln of the sum
- * of exp(s). Sixteen running maxima and sums, combined in one order: the result depends
- * on s and the weight alone. */
-SKLSTRUCT_WIDE static double sklstruct_softmax(
-    ptrdiff_t n, const float *s, double weight, float *p)
+/* p[i] = exp(s[i] - top) over the sum of all; returns ln of the sum of exp(s). Sixteen
+ * running maxima and sums, combined in one order: the result depends on s alone. */
+SKLSTRUCT_WIDE static double sklstruct_softmax(ptrdiff_t n, const float *s, float *p)
 {
     float best[16], sum[16], last[16], top, scale;
     double total = 0.0;
@@ -40,7 +38,7 @@ SKLSTRUCT_WIDE static double sklstruct_softmax(
     }
     for (j = 0; j < 16; j++)
         total += sum[j];
-    scale = (float)(weight / total);
+    scale = (float)(1.0 / total);
     for (i = 0; i < n; i++)
         p[i] *= scale;
     return (double)top + log(total);
@@ -52,6 +50,14 @@ SKLSTRUCT_WIDE static void sklstruct_add_row(ptrdiff_t n, const float *a, float 
     ptrdiff_t i;
     for (i = 0; i < n; i++)
         b[i] += a[i];
+}
+
+/* a *= factor */
+SKLSTRUCT_WIDE static void sklstruct_scale_row(ptrdiff_t n, float factor, float *a)
+{
+    ptrdiff_t i;
+    for (i = 0; i < n; i++)
+        a[i] *= factor;
 }
 
 #endif

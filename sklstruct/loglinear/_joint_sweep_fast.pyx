@@ -19,9 +19,11 @@ from libc.string cimport memcpy, memset
 
 cdef extern from "_joint.h" nogil:
     double softmax "sklstruct_softmax"(
-        Py_ssize_t n, const float* s, double weight, float* p) noexcept
+        Py_ssize_t n, const float* s, float* p) noexcept
     void add_row "sklstruct_add_row"(
         Py_ssize_t n, const float* a, float* b) noexcept
+    void scale_row "sklstruct_scale_row"(
+        Py_ssize_t n, float factor, float* a) noexcept
     void SKLSTRUCT_PREFETCH(const void* address) noexcept
 
 cdef enum:
@@ -75,13 +77,13 @@ cdef void _expect_row(
 ) noexcept nogil:
     """out <- P after a row, times the weight of its samples; adds up their losses."""
     cdef const float *s = &t.scores[row, 0]
-    cdef double log_total, total = 0.0
+    cdef double log_total = softmax(t.n, s, out), total = 0.0
     cdef int64_t i
     for i in range(t.observed[row], t.observed[row + 1]):
-        total += t.weight[i]
-    log_total = softmax(t.n, s, total, out)
-    for i in range(t.observed[row], t.observed[row + 1]):
         walk.loss += t.weight[i] * (log_total - s[t.outcome[i]])
+        total += t.weight[i]
+    if total != 1.0:
+        scale_row(t.n, <float> total, out)
 
 
 cdef void _expect_own(
