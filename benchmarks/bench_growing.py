@@ -138,14 +138,15 @@ class QueueLM(GrownLM):
             children[up[p]].append(p)
             if before[p] >= 0:
                 waiting.setdefault(before[p], []).append(p)
-        queue = [(-of_pair[p], p) for q in range(n_classes) for p in children[q]
-                 if before[p] < 0 or keep[before[p]]]  # fmt: skip
-        heapq.heapify(queue)
 
         def prob(p):
             """P of the parent pair's class at the parent node, as the model is."""
             n, p = at[up[p]], up[p]
             return share[p] if keep[p] else mass[n] / max(low_mass[n], 1e-9) * prob(p)
+
+        queue = [(-of_pair[p], prob(p), p) for q in range(n_classes)
+                 for p in children[q] if before[p] < 0 or keep[before[p]]]  # fmt: skip
+        heapq.heapify(queue)
 
         def model():
             smaller, kept = pairs.select(keep)
@@ -171,7 +172,7 @@ class QueueLM(GrownLM):
 
         values, taken = [objective()], 0
         while queue:
-            _, p = heapq.heappop(queue)
+            *_, p = heapq.heappop(queue)
             n, c, low = at[p], of_pair[p], prob(p)
             r, s, o = mass[n], low_mass[n], rest[n]
             r_new, s_new, o_new = r - share[p], s - low, o - c
@@ -184,7 +185,7 @@ class QueueLM(GrownLM):
             keep[p], mass[n], low_mass[n], rest[n] = True, r_new, s_new, o_new
             for q in [*children[p], *waiting.get(p, ())]:
                 if keep[up[q]] and (before[q] < 0 or keep[before[q]]) and not keep[q]:
-                    heapq.heappush(queue, (-of_pair[q], q))
+                    heapq.heappush(queue, (-of_pair[q], prob(q), q))
             taken += 1
             if taken % self.every == 0:
                 values.append(objective())
