@@ -126,9 +126,9 @@ def outcome_bounds(
     ends += np.cumsum(np.bincount(stop, stopped, ends.size).astype(np.int64))
     # samples of the node and of nodes above it that end with the same class
     behind = stopped.copy()
-    for v in range(1, taxonomy.n_nodes):
-        if stop[v] == stop[taxonomy.parent[v]]:
-            behind[v] += behind[taxonomy.parent[v]]
+    parent = taxonomy.parent
+    for v in (1 + np.flatnonzero(stop[1:] == stop[parent[1:]])).tolist():
+        behind[v] += behind[parent[v]]
     bounds = []
     for v, starts in outcome_starts(taxonomy):
         bounds.append(ends[starts])
