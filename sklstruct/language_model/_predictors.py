@@ -319,31 +319,22 @@ class WindowClassifier(DistributionClassifier, BaseEstimator):
                 + "which the model around it lacks; interpolate takes the words of all"
             )
         self.classes_ = np.arange(labels.n_classes, dtype=np.int32)
-        symbols = None
+        words = labels.known_symbols("").tolist()
+        token = own.tokens(words, predictor.encoder.unknown)
+        self._token = np.append(token, np.int32(-1))
+        # As of the predictor.
+        self.reads_history = predictor.reads_history
+        # The symbol of the model's tree that each id is, -1 for none; None if the model
+        # has no tree of symbols.
+        symbols = self.symbol_of_id = None
         if isinstance(predictor, TreePredictor):
             symbols = labels.encode_contexts(own.known_symbols("a mixture"))
+            self.symbol_of_id = predictor._known(token)
         unknown = None if own.unknown_id < 0 else labels.unknown_id
         ids = Labels(labels.encode_targets(own.classes), symbols, unknown=unknown)
         self.distribution_ = WiderModel(
             predictor.model, ids, Labels.of_ids(labels.n_classes)
         )
-        words = labels.known_symbols("").tolist()
-        token = own.tokens(words, predictor.encoder.unknown)
-        self._token = np.append(token, np.int32(-1))
-
-    @property
-    def reads_history(self) -> bool:
-        """As of the predictor."""
-        return self.model.predictor.reads_history
-
-    @property
-    def symbol_of_id(self) -> NDArray | None:
-        """The symbol of the model's tree that each id is, -1 for none; None if the
-        model has no tree of symbols."""
-        predictor = self.model.predictor
-        if not isinstance(predictor, TreePredictor):
-            return None
-        return predictor._known(self._token[:-1])
 
     def locate(self, X: NDArray | TextWindows) -> Any:
         """The places of windows of symbol ids, for the distribution."""
