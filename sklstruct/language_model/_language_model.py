@@ -694,8 +694,7 @@ class LanguageModel(
         ('KneserNeyLM', 6, [[0.5], [0.5]])
         """
         predictor, labels = self.predictor, self._labels
-        from_file = self._read_model is not None
-        model = None if from_file else innermost(self.estimator_)
+        model = innermost(self.estimator_)  # None of a file
         description = Description(
             model="a file" if model is None else type(model).__name__
         )

@@ -231,7 +231,7 @@ def heaviest(model: Any, k: int, depth: int | None) -> list[tuple]:
     """See :meth:`LanguageModel.heaviest_ngrams`."""
     k = check_count("k", k, 1)
     found = model.predictor.distribution
-    fitted = None if model.estimator_ is None else innermost(model.estimator_)
+    fitted = innermost(model.estimator_)
     if not isinstance(fitted, StructuredLogLinearLM) or not isinstance(
         found, BackoffModel
     ):
