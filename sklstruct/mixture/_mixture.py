@@ -21,6 +21,7 @@ from ._gates import GATES, ConstantGate, Gate
 from ._models import MixtureModel, UniformModel
 from ._sub_models import (
     ComposedSubModel,
+    FrozenSubModel,
     GroupFit,
     SubModel,
     sub_model_of,
@@ -33,9 +34,8 @@ class MixtureSubModel(ComposedSubModel):
     weights: the gate's name, or constant weights.
     validation_fraction: share of the samples, the last ones, that weights are learnt
     from where none are held out.
-    refit: whether models are then fitted to all samples.
-    frozen: whether all models are fitted already: all samples then serve for the
-    weights.
+    refit: whether models are then fitted to all samples. If all models are fitted
+    already, all samples serve for the weights.
     """
 
     def __init__(
@@ -45,12 +45,12 @@ class MixtureSubModel(ComposedSubModel):
         weights: str | np.ndarray,
         validation_fraction: float,
         refit: bool,
-        frozen: bool,
     ) -> None:
         self.names, self.parts, self.weights = names, parts, weights
         super().__init__(parts)
         if isinstance(weights, str):
             self.holds_out = True
+            frozen = all(isinstance(part, FrozenSubModel) for part in parts)
             self.validation_fraction = 0.0 if frozen else validation_fraction
             self.refit = refit
 
@@ -285,7 +285,6 @@ class MixtureLM(NamedMembers, ModelClassifier):
             weights,
             self.validation_fraction,
             self.refit,
-            all(isinstance(model, FrozenEstimator) for model in models),
         )
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
