@@ -341,6 +341,7 @@ class SymbolIndex:
         None and NaN become -1, labels that are not known become `unknown`.
         """
         flat = _flat(values)
+        check_dtype(flat, dates=True)
         if (
             flat.dtype.kind == "O"
             or isinstance(self._code, StringTable)
@@ -348,7 +349,6 @@ class SymbolIndex:
         ):
             ids = self._from_code(flat, unknown)
         else:
-            check_dtype(flat, dates=True)
             ids = np.empty(flat.size, dtype=np.int32)
             for part in row_blocks(flat.size, _IN_CACHE):
                 ids[part] = self._from_array(flat[part], unknown)
@@ -361,7 +361,6 @@ class SymbolIndex:
     def _from_code(self, flat, unknown):
         inverse = None
         if flat.dtype.kind != "O":
-            check_dtype(flat, dates=True)
             flat, inverse = np.unique(flat, return_inverse=True)
         values = flat.tolist()
         try:
