@@ -13,10 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from ._checks import check_samples, check_sparse, check_top_k, strings_as_objects
-from ._compat import ClassifierMixin, column_or_1d
+from ._compat import ClassifierMixin, _safe_indexing, column_or_1d
 from ._parallel import row_blocks, rows_per_block
 from .symbols import encode
 
@@ -161,18 +161,14 @@ def target_log_proba(estimator: Any, X: Any, y: ArrayLike) -> np.ndarray:
     y = column_or_1d(y)
     classes = np.asarray(estimator.classes_)
     code = encode(y, classes)
-    if sp.issparse(X):
-        X = X.tocsr()
-    elif not hasattr(X, "shape"):
-        X = np.asarray(X)
-    check_samples(X.shape[0], y.size)
+    X = X.tocsr() if sp.issparse(X) else X
+    check_samples(_num_samples(X), y.size)
     rows = np.flatnonzero(code >= 0)
     out = np.full(y.size, np.nan)
     for part in row_blocks(rows.size, rows_per_block(classes.size)):
         here = rows[part]
-        block = X.iloc[here] if hasattr(X, "iloc") else X[here]
         with np.errstate(divide="ignore"):  # ln 0 = -inf
-            picked = predict(block)[np.arange(here.size), code[here]]
+            picked = predict(_safe_indexing(X, here))[np.arange(here.size), code[here]]
             out[here] = picked if logarithms else np.log(picked)
     return out
 

@@ -22,6 +22,7 @@ from .._compat import (
     Interval,
     StrOptions,
     _fit_context,
+    _safe_indexing,
     with_callbacks,
 )
 from .._digest import digest
@@ -270,7 +271,7 @@ class JointLogLinear(
         target: Any = target_column(y, ids.shape[0])
         keep, sample_weight = read_sample_weight(sample_weight, ids)
         if keep is not None:
-            X, target, ids = _rows(X, keep), target[keep], ids[keep]
+            X, target, ids = _safe_indexing(X, keep), target[keep], ids[keep]
         outcome, self.classes_ = read_targets(target, self.classes)
         self._steps: list[Any] = []
         self._step_symbols: list[Any] = []
@@ -539,7 +540,3 @@ def _windows(made, step):
             f"{made.shape}"
         )
     return made
-
-
-def _rows(X, keep):
-    return X.iloc[keep] if hasattr(X, "iloc") else np.asarray(X)[keep]
