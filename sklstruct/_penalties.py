@@ -46,6 +46,10 @@ class Penalty(BaseEstimator, metaclass=ABCMeta):
         Whether the pairs that a collapsed tree merges have equal weights at an
         optimum.
 
+    count_weight : array-like
+        Factors of the strength by adjusted count. None unless a subclass has the
+        parameter.
+
     depth_weight : float or array-like
         Factors of the strength by depth. 1 unless a subclass has the parameter.
 
@@ -55,6 +59,7 @@ class Penalty(BaseEstimator, metaclass=ABCMeta):
 
     bound: ClassVar[Any]
     collapsible: ClassVar[bool] = True
+    count_weight: ArrayLike | None = None
     depth_weight: float | ArrayLike = 1.0
     searched: ClassVar[tuple[str, ...]] = ("lam", "alpha")
     _parameter_constraints: ClassVar[dict] = {}
@@ -96,13 +101,14 @@ class Separable(DepthWeighted):
 
     def count_weights(self) -> np.ndarray | None:
         """Further factors of the l1 term, for the adjusted counts 1, 2, ..."""
-        return None
+        if self.count_weight is None:
+            return None
+        return _factors("count_weight", self.count_weight)
 
 
 class _CountWeighted(Separable):
     """With the parameter `count_weight`."""
 
-    count_weight: ArrayLike | None
     _parameter_constraints: ClassVar[dict] = {
         **Separable._parameter_constraints,
         "count_weight": ["array-like", None],
@@ -115,11 +121,6 @@ class _CountWeighted(Separable):
     ) -> None:
         super().__init__(depth_weight)
         self.count_weight = count_weight
-
-    def count_weights(self) -> np.ndarray | None:
-        if self.count_weight is None:
-            return None
-        return _factors("count_weight", self.count_weight)
 
     def _validate_params(self) -> None:
         super()._validate_params()

@@ -41,8 +41,8 @@ def screens(penalty: Penalty) -> bool:
 
     `count_weight` needs the adjusted counts of the whole tree.
     """
-    whole = getattr(penalty, "count_weight", None) is not None
-    return all(hasattr(penalty.bound, name) for name in NEEDS) and not whole
+    known = all(hasattr(penalty.bound, name) for name in NEEDS)
+    return known and penalty.count_weight is None
 
 
 def join_excesses(

@@ -105,7 +105,7 @@ class ActiveSetSolver(_ChoosingSolver):
     grows = True
 
     def refusal(self, penalty: Penalty, positive: bool) -> str | None:
-        if getattr(penalty, "count_weight", None) is not None:
+        if penalty.count_weight is not None:
             return "count_weight needs the adjusted counts of the whole tree"
         if isinstance(penalty, Separable) and penalty.ratios()[0] == 0.0:
             return "without an absolute term no weight is exactly zero"

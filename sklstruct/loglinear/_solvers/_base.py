@@ -246,7 +246,7 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
             )
         if prior and not self.by_gradient:
             return "it knows the loss of a model without a prior"
-        if prior and getattr(penalty, "count_weight", None) is not None:
+        if prior and penalty.count_weight is not None:
             return "count_weight looks at the counts of a model without a prior"
         return self.refusal(penalty, positive)
 
