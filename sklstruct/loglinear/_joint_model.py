@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import CheckedState, as_ids, check_ids, check_length
-from .._parallel import ThreadMap, row_blocks, serial_map
+from .._parallel import row_blocks, serial_map
 from ..backoff import Distribution, Model, Path, single_precision
 from ..context_tree import ContextTree, Pairs
 from ..context_tree._tree import check_size, pointers
@@ -237,15 +237,13 @@ class JointObjective:
         own: list[slice],
         counts: Sequence[np.ndarray],
         lam: float,
-        parallel: ThreadMap | None = None,
+        parallel: Map = serial_map,
     ) -> None:
         self.joint, self.nodes, self.own, self.counts = joint, nodes, own, counts
         self.samples = samples
         self.row_weight = np.add.reduceat(samples.weight, samples.ptr[:-1])
         self.lam = lam
-        self.map: Map = serial_map
-        if parallel is not None and joint.w.size >= THREAD_PAIRS:
-            self.map = parallel
+        self.map = parallel if joint.w.size >= THREAD_PAIRS else serial_map
 
     def terminals(self) -> Iterator[np.ndarray]:
         """For each tree the node at which each row ends, int32, in its numbering."""

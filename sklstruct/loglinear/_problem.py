@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._parallel import ThreadMap, serial_map
+from .._parallel import serial_map
 from ..context_tree import Pairs, expand_pairs
 from ._loss_fast import dot as _dot
 
@@ -118,8 +118,8 @@ class Problem:
     positive : bool, default=True
         Whether weights are non-negative.
 
-    parallel : ThreadMap, default=None
-        None: one thread. Results are the same.
+    parallel : ThreadMap, default=serial_map
+        `serial_map`: one thread. Results are the same.
 
     n_shards : int, default=8
         Number of units of parallel work.
@@ -181,7 +181,7 @@ class Problem:
         strength: ArrayLike | None = None,
         *,
         positive: bool = True,
-        parallel: ThreadMap | None = None,
+        parallel: Map = serial_map,
         n_shards: int = N_SHARDS,
         node_weight: np.ndarray | None = None,
     ) -> None:
@@ -212,9 +212,7 @@ class Problem:
         below = float(self.node_weight[1:].sum())
         self.total_weight = float(self.node_weight[0]) + pairs.total(below)
 
-        self.map: Map = serial_map
-        if parallel is not None and self.n_pairs >= THREAD_PAIRS:
-            self.map = parallel
+        self.map = parallel if self.n_pairs >= THREAD_PAIRS else serial_map
         ptr = self.pair_ptr
         self.levels = list(pairwise(ptr[self.level_ptr].tolist()))
         self.chunks = self._cut_chunks(n_shards)
@@ -280,13 +278,12 @@ class Problem:
         if self.tree.span is None:
             return self, w
         pairs, source = expand_pairs(self.pairs)
-        threads = self.map if isinstance(self.map, ThreadMap) else None
         trie = Problem(
             pairs,
             self.count[source],
             self.beta_by_depth,
             positive=self.positive,
-            parallel=threads,
+            parallel=self.map,
         )
         return trie, w[source]
 
