@@ -175,6 +175,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         return self
 
     @shared_docs(batch=BATCH)
+    @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self,
         X: Any,
@@ -211,10 +212,6 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
             If the estimator chooses numbers on held-out samples, which batches do not
             have.
         """
-        return self._partial_fit(X, y, classes, sample_weight, decay, window)
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def _partial_fit(self, X, y, classes, sample_weight, decay, window):
         self._check_params()
         check_forgetting(decay, window)
         require_targets(self, y)
