@@ -732,9 +732,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     def _read(self, X):
         check_is_fitted(self, "nodes_")
-        dtype = self.nodes_.dtype
-        dtype = list(dtype) if isinstance(dtype, tuple) else dtype
-        return read_rows(self, X, dtype, isinstance(self.nodes_, EstimatorNodes))
+        allow_nan = isinstance(self.nodes_, EstimatorNodes)
+        return read_rows(self, X, self.nodes_.dtype, allow_nan)
 
     def _log_proba_blocks(self, X, use):
         self.nodes_.rows(X, use, self.n_jobs)

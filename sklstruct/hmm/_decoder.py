@@ -256,8 +256,7 @@ class NoisyChannelDecoder(SequenceInference):
 
     @property
     def _automaton(self):
-        model = self.transition_model_
-        return model if isinstance(model, CursorAutomaton) else super()._automaton
+        return super()._automaton if self.beam_width is None else self.transition_model_
 
     def _new_solvers(self, automaton):
         if self.beam_width is None:
