@@ -14,8 +14,7 @@ from .. import exchange
 from .._checks import physical_memory
 from .._files import open_write
 from .._warnings import warn
-from ..backoff import bytes_per_token
-from ..backoff._counting import count_parts
+from ..backoff import bytes_per_token, count_parts
 from ..backoff._discounts import FALLBACK, discounts_of_counts
 from ..compat import kenlm
 from ..exchange._arpa_levels import ArpaLevels

@@ -6,7 +6,6 @@ from .._lazy import face
 
 if TYPE_CHECKING:
     from ._cache import CacheLM as CacheLM
-    from ._cache_cursor import CacheCursor
     from ._cache_state import CacheState
     from ._interpolate import interpolate as interpolate
     from ._language_model import LanguageModel as LanguageModel
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from ._perplexity import normalize_ccnet
     from ._quality import named_estimator as named_estimator
     from ._reports import compare as compare
-    from ._weighted_automaton import ExpectedWindows
     from ._weighted_automaton import WeightedAutomaton as WeightedAutomaton
 else:
     __all__, __getattr__, __dir__ = face(__name__)

@@ -18,8 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._compat import N_JOBS, StrOptions, TextEstimator, TransformerMixin, _fit_context
 from ..compat.kenlm import Model
-from ..symbols import is_missing, number_sentences, odd_spaces, split_string
-from ..symbols._text import plain_list
+from ..symbols import is_missing, number_sentences, odd_spaces, plain_list, split_string
 from ._language_model import LanguageModel
 from ._unknown import UnknownWords
 

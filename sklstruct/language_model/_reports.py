@@ -13,8 +13,7 @@ from .._checks import as_random_state, check_choice, check_count
 from .._likelihood import innermost
 from ..backoff import BackoffModel
 from ..loglinear import StructuredLogLinearLM
-from ..symbols import NumberedText, TextFile
-from ..symbols._text import plain_list
+from ..symbols import NumberedText, TextFile, plain_list
 from ..word_classes import ContextRefiner
 from ._positions import score_positions
 

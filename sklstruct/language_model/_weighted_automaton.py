@@ -27,8 +27,7 @@ from .._checks import (
 )
 from .._files import open_read
 from ..exchange import att_lines
-from ..symbols import object_array
-from ..symbols._sentences import VocabularyRules
+from ..symbols import VocabularyRules, object_array
 
 # Expected windows are made in memory: 8 bytes per symbol and more.
 _MAX_SYMBOLS = 80_000_000

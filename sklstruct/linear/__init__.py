@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from ._penalties import GroupLasso as GroupLasso
     from ._penalties import TreeNorm as TreeNorm
     from ._penalties import ngram_parents as ngram_parents
-    from ._structured import LinearPath
     from ._structured import (
         StructuredLogisticRegression as StructuredLogisticRegression,
     )

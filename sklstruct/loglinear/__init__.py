@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from ._cv import StructuredLogLinearLMCV as StructuredLogLinearLMCV
     from ._estimator import StructuredLogLinearLM as StructuredLogLinearLM
     from ._joint import JointLogLinear as JointLogLinear
-    from ._path import LamPath
     from ._path import lam_max as lam_max
     from ._path import lam_path as lam_path
     from ._penalties import L1 as L1

@@ -25,17 +25,10 @@ if TYPE_CHECKING:
     )
     from ._ids import prepare_for_ids
     from ._labels import Labels as Labels
-    from ._labels import (
-        check_sizes,
-        need_symbols,
-        read_vocabulary,
-        sort_symbols,
-        union_labels,
-    )
+    from ._labels import check_sizes, need_symbols, read_vocabulary, union_labels
     from ._number import number_sentences
     from ._sentences import (
         DEEPEST,
-        ContextWindows,
         SentenceEncoder,
         TextWindows,
         VocabularyRules,
