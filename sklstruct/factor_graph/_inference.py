@@ -12,7 +12,7 @@ from .._parallel import row_blocks, runs
 from ._gibbs_fast import gibbs
 from ._graph import FactorGraph
 from ._inference_fast import Potentials, max_product, sum_product
-from ._pack import Block
+from ._pack import Block, where
 from ._paths import InstanceTree
 from ._samplerank_fast import Graphs, potentials
 
@@ -284,8 +284,7 @@ def refuse_loops(graphs: Sequence[FactorGraph], who: str, remedy: str) -> None:
     """Raise ValueError if an instance has a loop, before any work."""
     for i, graph in enumerate(graphs):
         if not graph.is_forest:
-            name = "" if graph.name is None else f" ({graph.name!r})"
             raise ValueError(
-                f"{who} needs chains or trees, but the edges of X[{i}]{name} form a "
-                f"loop; {remedy}"
+                f"{who} needs chains or trees, but the edges of {where(i, graph)} form "
+                f"a loop; {remedy}"
             )

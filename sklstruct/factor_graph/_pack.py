@@ -26,7 +26,7 @@ def check_graphs(graphs: list) -> list[FactorGraph]:
     return graphs
 
 
-def _where(i: int, graph: FactorGraph) -> str:
+def where(i: int, graph: FactorGraph) -> str:
     return f"X[{i}]" if graph.name is None else f"X[{i}] ({graph.name!r})"
 
 
@@ -88,8 +88,8 @@ class WeightLayout:
                 owner.setdefault(key, (i, graph))
                 if widths.setdefault(key, width) != width:
                     raise ValueError(
-                        f"{_where(i, graph)}: {label} has {width} columns, that of "
-                        f"{_where(*owner[key])} has {widths[key]}; all instances must "
+                        f"{where(i, graph)}: {label} has {width} columns, that of "
+                        f"{where(*owner[key])} has {widths[key]}; all instances must "
                         "have the same"
                     )
         if "features" not in widths:
@@ -125,12 +125,12 @@ class WeightLayout:
             for key, label, width in _widths(graph):
                 if key not in known:
                     raise ValueError(
-                        f"{_where(i, graph)}: edges of the type {key[0]!r} were not in "
+                        f"{where(i, graph)}: edges of the type {key[0]!r} were not in "
                         f"the instances of fit, which had {self.edge_types}"
                     )
                 if known[key] != width:
                     raise ValueError(
-                        f"{_where(i, graph)}: {label} has {width} columns, that of fit "
+                        f"{where(i, graph)}: {label} has {width} columns, that of fit "
                         f"had {known[key]}"
                     )
 
@@ -325,10 +325,11 @@ class Block:
     def __init__(self, packed: Packed, first: int, last: int) -> None:
         v0, v1 = (int(packed.var_ptr[i]) for i in (first, last))
         e0, e1 = (int(packed.edge_ptr[i]) for i in (first, last))
-        self.first, self.last = first, last
+        self.first, self.last, self.n_instances = first, last, last - first
         self.cost = packed.cost[first:last].sum()
         self.variables, self.edges = slice(v0, v1), slice(e0, e1)
         self.var_ptr = packed.var_ptr[first : last + 1] - v0
+        self.n_variables = self.var_ptr[-1]
         self.edge_ptr = packed.edge_ptr[first : last + 1] - e0
         cand = packed.cand_ptr[v0 : v1 + 1]
         self.cand_ptr = cand - cand[0]
@@ -369,14 +370,6 @@ class Block:
         return list(
             itertools.pairwise([*np.flatnonzero(new).tolist(), self.table_edge.size])
         )
-
-    @property
-    def n_instances(self) -> int:
-        return self.last - self.first
-
-    @property
-    def n_variables(self) -> int:
-        return self.var_ptr[-1]
 
 
 def unpacked(values: Any, ptr: np.ndarray) -> list:

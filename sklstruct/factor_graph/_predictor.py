@@ -128,9 +128,8 @@ class GraphPredictor(BaseEstimator):
 
     def _instances(self, X: Any) -> list:
         """X as a list, of sequences if those of `fit` were sequences."""
-        if "coef_" not in vars(
-            self
-        ):  # the look at the tags takes longer than a sequence
+        # The look at the tags takes longer than a sequence.
+        if "coef_" not in vars(self):
             check_is_fitted(self)
         X = as_instances(X, 0)
         if X and isinstance(X[0], FactorGraph) and self._columns is not None:
