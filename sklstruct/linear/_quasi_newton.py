@@ -98,11 +98,12 @@ class NodeProblems:
         self.bounds = (
             np.concatenate(bounds).astype(np.int64) if bounds else np.empty(0, np.int64)
         )
-        n_outcomes = sizes - 1
-        self.n_rows = np.where(n_outcomes == 2, 1, n_outcomes)
+        self.n_nodes, self.n_outcomes = sizes.size, sizes - 1
+        self.n_rows = np.where(self.n_outcomes == 2, 1, self.n_outcomes)
         self.row_ptr = np.concatenate([[0], np.cumsum(self.n_rows)]).astype(np.int64)
         self.first = self.bounds[self.ptr[:-1]]
         self.last = self.bounds[self.ptr[1:] - 1]
+        self.sizes = self.last - self.first
 
     @cached_property
     def sorted(self) -> Samples:
@@ -112,19 +113,6 @@ class NodeProblems:
     @cached_property
     def _index(self):
         return narrow_indices(self.sorted)
-
-    @property
-    def n_nodes(self) -> int:
-        return self.ptr.size - 1
-
-    @property
-    def n_outcomes(self) -> NDArray:
-        return np.diff(self.ptr) - 1
-
-    @property
-    def sizes(self) -> NDArray:
-        """Samples of each node."""
-        return self.last - self.first
 
     @property
     def n_entries(self) -> NDArray:
