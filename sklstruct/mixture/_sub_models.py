@@ -151,12 +151,8 @@ class EstimatorSubModel(SubModel):
         self.for_gate = for_gate
         self.steps: list[BaseEstimator] = []
         if isinstance(estimator, Pipeline):
-            self.steps = [
-                step
-                for _, step in estimator.steps[:-1]
-                if step is not None and not isinstance(step, str)
-            ]
-            estimator = estimator.steps[-1][1]
+            *steps, estimator = [step for _, step in estimator.steps]
+            self.steps = [step for step in steps if not isinstance(step, str | None)]
         self.estimator = clone(estimator)
         if isinstance(estimator, BackoffClassifier):
             # The classes are the outcomes of each group.

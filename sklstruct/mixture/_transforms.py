@@ -61,11 +61,7 @@ class LazyTransform:
     """
 
     def __init__(self, readers: list[ContextReader], X: Any) -> None:
-        self.readers, self.X = readers, X
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.X.shape
+        self.readers, self.X, self.shape = readers, X, X.shape
 
     def __getitem__(self, rows: Any) -> LazyTransform:
         return LazyTransform(self.readers, take(self.X, rows))
