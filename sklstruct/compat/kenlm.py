@@ -27,6 +27,7 @@ from ..exchange import read
 from ..exchange._kenlm import probing_image
 from ..exchange._kenlm_fast import State, Tables
 from ..exchange._kenlm_layout import MAGIC, read_layout, read_words
+from ..symbols import plain_list
 from ._stand_in import stand_in
 
 __all__ = [
@@ -227,9 +228,7 @@ class Model(Tables):
         """
         if isinstance(sentences, str | bytes):
             raise TypeError("sentences must be a list of sentences, not one")
-        if hasattr(sentences, "to_pylist"):
-            sentences = sentences.to_pylist()
-        return self.score_texts(tuple(sentences), bos, eos)
+        return self.score_texts(tuple(plain_list(sentences)), bos, eos)
 
     def perplexity(self, sentence: str | bytes) -> float:
         """Perplexity per word, the end mark counted: 10^(-score / (words + 1)).

@@ -112,6 +112,7 @@ class FastTextFile:
 
     settings: the settings that the file holds, by fastText's names.
     supervised: whether the model predicts labels; else the file holds word vectors.
+    n_targets: number of labels that can be predicted, 0 for word vectors.
     n_rows: rows of the input matrix.
     counts: how often each word, then each label, was in the training text.
     tables: answers to queries.
@@ -169,6 +170,9 @@ class FastTextFile:
                 f"damaged: {size} entries, {self.n_words} words and {self.n_labels} "
                 "labels"
             )
+        self.n_targets, self._n_outputs = 0, self.n_words
+        if self.supervised:
+            self.n_targets = self._n_outputs = self.n_labels
         if self._n_outputs == 0:
             raise source.fail(f"damaged: {self.n_words} words, {self.n_labels} labels")
         begin = source.skip(10 * size, "the dictionary")  # and the letters
@@ -237,16 +241,6 @@ class FastTextFile:
             if not _open.grow_tree(self.counts[self.n_words :], children):
                 raise source.fail("damaged: the counts of the labels give no tree")
         return blocks, children
-
-    @property
-    def n_targets(self) -> int:
-        """Number of labels that can be predicted: 0 for word vectors."""
-        return self.n_labels if self.supervised else 0
-
-    @property
-    def _n_outputs(self) -> int:
-        """Rows of the output matrix."""
-        return self.n_labels if self.supervised else self.n_words
 
     def entry(self, i: int, errors: str) -> str:
         """Entry i of the dictionary: a word, or a label after all words."""
