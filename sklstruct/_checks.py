@@ -227,11 +227,11 @@ def check_dates(labels: np.ndarray) -> None:
             )
 
 
-def check_samples(n_x: int, n_y: int) -> None:
+def check_samples(n_x: int, n_y: int, names: str = "X and y") -> None:
     """ValueError, in scikit-learn's words, if X and y have different lengths."""
     if n_x != n_y:
         raise ValueError(
-            f"X and y have inconsistent numbers of samples: {n_x} and {n_y}"
+            f"{names} have inconsistent numbers of samples: {n_x} and {n_y}"
         )
 
 

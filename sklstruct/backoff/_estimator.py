@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from .._checks import check_ids
+from .._checks import check_ids, check_samples
 from .._compat import BaseEstimator, _fit_context, check_weights
 from .._docs import shared_docs
 from ..context_tree import ContextTree, Pairs, read_windows
@@ -447,11 +447,7 @@ def _read_held_out(estimator, held_out, symbols, classes):
             estimator, X, estimator.padding, reset=False, symbols=symbols
         )
     y = column_or_1d(y)
-    if y.size != data.shape[0]:
-        raise ValueError(
-            f"X_val and y_val have inconsistent numbers of samples: {data.shape[0]} "
-            f"and {y.size}"
-        )
+    check_samples(data.shape[0], y.size, "X_val and y_val")
     target = read_known(y, classes)
     if weight is not None:
         weight = check_weights(weight, y, "sample_weight_val")

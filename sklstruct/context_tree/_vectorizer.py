@@ -136,7 +136,24 @@ def read_windows(
     return encode(X, symbols), symbols
 
 
-class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
+class WindowTransformer(TransformerMixin, BaseEstimator):
+    """Base of the transformers of context windows."""
+
+    padding: Any
+
+    def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
+        """Parameters for windows of ids: missing history is -1."""
+        return {"padding": -1}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = is_nan(self.padding)
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+class SuffixTreeVectorizer(WindowTransformer):
     r"""Maps contexts to their path in the tree of all contexts seen in training.
 
     .. math::
@@ -408,14 +425,3 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
         )
         paths.has_canonical_format = True
         return paths if self.sparse_output else paths.toarray()
-
-    def __sklstruct_ids__(self, labels: Labels) -> dict:
-        """Parameters for windows of ids: missing history is -1."""
-        return {"padding": -1}
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.allow_nan = is_nan(self.padding)
-        tags.transformer_tags.preserves_dtype = []
-        return tags

@@ -32,6 +32,10 @@ class Candidates(NamedTuple):
         """Largest number of candidates of a position."""
         return int((self.ptr[1:] - self.ptr[:-1]).max(initial=0))
 
+    def classes(self, path: np.ndarray) -> np.ndarray:
+        """Class ids of a path of candidate indices, without the end."""
+        return self.ids[self.ptr[: self.length] + path[: self.length]]
+
     def relative(self) -> tuple[Candidates, float]:
         """(candidates whose largest factor of a position is 0, the sum of the largest).
 

@@ -187,11 +187,6 @@ class Lattice(NamedTuple):
         )
         return log_prob, following
 
-    def _classes(self, index):
-        """Class ids of candidate indices, one per position."""
-        index = index[: self.c.length]
-        return self.c.ids[self.c.ptr[: len(index)] + index]
-
     def best(self) -> tuple[np.ndarray, float]:
         """(class ids, score) of the best path; an empty path if no path is possible."""
         final = self._slice(self.c.n_positions)
@@ -204,7 +199,7 @@ class Lattice(NamedTuple):
             self.ptr, self.node, self.candidate, self.score, state,
             self.c.n_positions, index,
         )  # fmt: skip
-        return self._classes(index), float(self.score[state])
+        return self.c.classes(index), float(self.score[state])
 
     def n_best(self, n: int) -> list[tuple[np.ndarray, float]]:
         """The n best paths: best-first search backwards.
@@ -227,7 +222,7 @@ class Lattice(NamedTuple):
         while queue and len(found) < n:
             cost, _, position, state, rest, tail = heapq.heappop(queue)
             if position == 0:
-                found.append((self._classes(np.array(tail, dtype=np.int64)), -cost))
+                found.append((c.classes(np.array(tail, dtype=np.int64)), -cost))
                 continue
             k = int(self.candidate[state])
             at = int(c.ptr[position - 1]) + k

@@ -81,11 +81,6 @@ class _Bound(_fast.Bound):
         self._make_room()
         _fast.refine(self, path)
 
-    def classes(self, path):
-        """Class ids of a path of candidate indices, without the end."""
-        c = self.c
-        return c.ids[c.ptr[: c.length] + path[: c.length]]
-
 
 class RefinementSolver:
     r"""Exact decoding and sampling by adaptive refinement of an upper bound.
@@ -146,12 +141,12 @@ class RefinementSolver:
             if reason == "impossible":
                 return Decoded(none, -np.inf, 0.0, iteration, q.n_states)
             if trace is not None and reason != "exact":
-                trace.append((q.log_q, q.log_p, q.n_states, q.classes(q.path)))
+                trace.append((q.log_q, q.log_p, q.n_states, c.classes(q.path)))
             gap = 0.0 if reason == "exact" else max(q.upper - q.best, 0.0)
             stopped = iteration >= self.max_iter or q.n_states >= self.max_states
             if reason != "limit" or stopped:
                 break
-        path = q.classes(q.best_path) if q.best > -np.inf else none
+        path = c.classes(q.best_path) if q.best > -np.inf else none
         return Decoded(path, q.best, gap, iteration, q.n_states)
 
     def sample(
@@ -184,7 +179,7 @@ class RefinementSolver:
                 ratio = np.exp(min(q.log_p - q.log_q, 0.0))
                 accepted.append(bool(rng.random_sample() < ratio))
                 if accepted[-1]:
-                    paths.append(q.classes(q.path))
+                    paths.append(c.classes(q.path))
                     since = 0
                     if len(paths) == n:
                         break

@@ -297,11 +297,9 @@ cdef void follow(Bound b, const double* uniform) noexcept nogil:
 
 
 def refine(Bound b, const int[::1] path):
-    """Lengthen the contexts that a path uses; the edges on it that were refined."""
-    cdef int changed
+    """Lengthen the contexts that a path uses."""
     with nogil:
-        changed = lengthen(b, path)
-    return changed
+        lengthen(b, path)
 
 
 cdef int lengthen(Bound b, const int[::1] path) noexcept nogil:

@@ -89,10 +89,7 @@ def name_symbols(model: BackoffModel, labels: Labels) -> BackoffModel:
     symbol = tree.symbol.copy()
     symbol[1:] = ids[symbol[1:]]
     tree = ContextTree(tree.parent, symbol, len(labels.known_symbols("names")))
-    pairs = pairs_of_arrays(
-        tree, model.pairs.ptr, model.pairs.target, model.pairs.parent
-    )
-    return BackoffModel(pairs, model.log_prob, model.log_backoff, labels)
+    return model.relabel(labels, tree)
 
 
 def with_unknown(model: BackoffModel, log_prob: float) -> BackoffModel:

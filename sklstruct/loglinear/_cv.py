@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
@@ -18,7 +17,7 @@ from .._docs import shared_docs
 from .._parallel import ThreadMap
 from .._progress import Progress
 from ..backoff import Counted
-from ..backoff._estimator import SAMPLES, check_parameters
+from ..backoff._estimator import check_parameters
 from ..backoff._held_out import (
     VALIDATION_CONSTRAINT,
     VALIDATION_FRACTION,
@@ -215,40 +214,9 @@ class StructuredLogLinearLMCV(
         """No parameters: `LanguageModel` asks the inner estimator, too."""
         return {}
 
-    @with_callbacks
-    @shared_docs(samples=SAMPLES)
-    def fit(
-        self,
-        X: ArrayLike | sp.spmatrix,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        X_val: Any = None,
-        y_val: ArrayLike | None = None,
-        sample_weight_val: ArrayLike | None = None,
-    ) -> Self:
-        """Choose the strengths, and fit the weights.
+    fit = with_callbacks(HeldOutClassifier.fit)
 
-        Parameters
-        ----------
-        {samples}
-
-        X_val, y_val : as X and y, default=None
-            Held-out samples. None: the last `validation_fraction` of the samples.
-
-        sample_weight_val : array-like of shape (n_val_samples,), default=None
-            Weights of the held-out samples.
-
-        Returns
-        -------
-        self : StructuredLogLinearLMCV
-            Fitted estimator.
-        """
-        return super().fit(X, y, sample_weight, X_val, y_val, sample_weight_val)
-
-    @with_callbacks
-    def fit_counted(self, counted: Counted, *, overwrite: bool = False) -> Self:
-        """Fit to counts; see `BackoffClassifier.fit_counted`."""
-        return super().fit_counted(counted, overwrite=overwrite)
+    fit_counted = with_callbacks(HeldOutClassifier.fit_counted)
 
     def _uses_held_out(self):
         return True

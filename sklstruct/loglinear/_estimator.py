@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from .._checkpoint import Checkpoint, refuse_in_batches
@@ -35,7 +34,7 @@ from ..backoff import (
     selected_nodes,
     with_all_contexts,
 )
-from ..backoff._estimator import BATCH, SAMPLES
+from ..backoff._estimator import BATCH
 from ..symbols import Labels
 from ._active_set import grow
 from ._fit import (
@@ -277,34 +276,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         self.classes = classes
         self.n_jobs = n_jobs
 
-    @with_callbacks
-    @shared_docs(samples=SAMPLES)
-    def fit(
-        self,
-        X: ArrayLike | sp.spmatrix,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Fit the weights.
+    fit = with_callbacks(BackoffClassifier.fit)
 
-        The steps: count the contexts of X; bind the parameters to the counts; start
-        from Kneser-Ney smoothing; solve; wrap the weights as a back-off model.
-
-        Parameters
-        ----------
-        {samples}
-
-        Returns
-        -------
-        self : StructuredLogLinearLM
-            Fitted estimator.
-        """
-        return self._fit(X, y, sample_weight)
-
-    @with_callbacks
-    def fit_counted(self, counted: Counted, *, overwrite: bool = False) -> Self:
-        """Fit the weights to counts; see `BackoffClassifier.fit_counted`."""
-        return super().fit_counted(counted, overwrite=overwrite)
+    fit_counted = with_callbacks(BackoffClassifier.fit_counted)
 
     @available_if(_is_online)
     @with_callbacks

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import column_or_1d
 
+from .._checks import check_samples
 from .._compat import Options, StrOptions, check_weights, validate_params
 from .._docs import shared_docs
 from .._warnings import warn
@@ -214,11 +215,7 @@ def _score(
         check_taxonomy(taxonomy)
     true = _paths(taxonomy, y_true, "y_true")
     predicted = _paths(taxonomy, y_pred, "y_pred")
-    if len(true) != len(predicted):
-        raise ValueError(
-            "y_true and y_pred have inconsistent numbers of samples: "
-            f"{len(true)} and {len(predicted)}"
-        )
+    check_samples(len(true), len(predicted), "y_true and y_pred")
     weight = check_weights(sample_weight, true)
     width = min(true.shape[1], predicted.shape[1])
     for level in range(width):

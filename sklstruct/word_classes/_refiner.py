@@ -21,12 +21,12 @@ from sklearn.utils.validation import check_is_fitted
 from .._checks import INT32_MAX, check_count
 from .._compat import (
     BaseEstimator,
-    TransformerMixin,
     _check_feature_names_in,
     _fit_context,
 )
 from .._parallel import ThreadMap
 from ..context_tree import HistoryColumns, check_windows
+from ..context_tree._vectorizer import WindowTransformer
 from ..symbols import Labels, is_nan, learn_symbols
 from ..symbols._encoding import SymbolIndex
 from ._exchange import ExchangeClustering
@@ -44,7 +44,7 @@ _shared: ContextVar[dict | None] = ContextVar("shared clusterings", default=None
 _STEP = re.compile(r"(?:c([1-9]\d*)|(w))\(([1-9]\d*)\)")
 
 
-class ContextRefiner(TransformerMixin, BaseEstimator):
+class ContextRefiner(WindowTransformer):
     r"""Contexts of words and word classes, instead of words alone.
 
     .. math::
@@ -367,7 +367,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
         """Parameters for windows of ids, also of the clusterings."""
-        settings: dict[str, Any] = {"padding": -1}
+        settings = super().__sklstruct_ids__(labels)
         if isinstance(self.path, list | tuple):
             settings["path"] = [
                 (_for_ids(step[0], labels), *step[1:])
@@ -376,13 +376,6 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
                 for step in self.path
             ]
         return settings
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.allow_nan = is_nan(self.padding)
-        tags.transformer_tags.preserves_dtype = []
-        return tags
 
 
 def _parse(text):
