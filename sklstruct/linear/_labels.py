@@ -191,8 +191,9 @@ def check_labels(y: Any) -> NDArray:
 
     scikit-learn checks numbers; its messages about objects do not name the cause.
     """
+    y = mixed_as_objects(y)
     try:
-        labels = np.asarray(mixed_as_objects(y))
+        labels = np.asarray(y)
     except ValueError:  # lists of unequal length
         type_of_target(y, input_name="y")  # says what to do about them
         raise
