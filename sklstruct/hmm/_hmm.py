@@ -414,7 +414,7 @@ class HighOrderHMM(SequenceInference):
             sentences.append(make_candidates(chosen, end))
         # One candidate per position: the only path of its lattice.
         return np.array(
-            self._map(lambda s, c: s.lattice.decode(c).log_proba, sentences),
+            self._map(lambda s, c: s.lattice.decode(c).log_proba + c.shift, sentences),
             dtype=np.float64,
         )
 
