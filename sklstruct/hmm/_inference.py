@@ -204,10 +204,6 @@ class SequenceInference(BaseEstimator):
         return [marginals for marginals, _ in found]
 
     def _decode_one(self, solvers, c):
-        found = self._decode_relative(solvers, c)
-        return found._replace(log_proba=found.log_proba + c.shift)
-
-    def _decode_relative(self, solvers, c):
         try:
             return solvers.lattice.decode(c)
         except LatticeTooLargeError:
@@ -257,7 +253,7 @@ class SequenceInference(BaseEstimator):
                 else np.full(len(x), None, dtype=object)
                 for d, x in zip(found, X)
             ),
-            np.array([d.log_proba for d in found], dtype=np.float64),
+            np.array([d.log_proba + c.shift for d, c in zip(found, sentences)]),
             np.array([d.gap for d in found], dtype=np.float64),
             np.array([d.n_iterations for d in found], dtype=np.int64),
             np.array([d.n_states for d in found], dtype=np.int64),

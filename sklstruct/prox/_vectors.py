@@ -6,12 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._checks import check_real
-from ._arguments import (
-    check_per_entry,
-    check_power,
-    check_vector,
-    shared_parameters,
-)
+from ._arguments import check_per_entry, check_power, check_vector, shared_parameters
 
 # Largest number of steps of the safeguarded Newton methods below; they end far earlier.
 _STEPS = 200
