@@ -441,11 +441,12 @@ def check_count(name: str, value: Any, least: int, most: int | None = None) -> i
     return number
 
 
-def check_real(name: str, value: Any, interval: str) -> None:
-    """ValueError unless a number lies in an interval such as "(0, 1]"."""
+def check_real(name: str, value: Any, interval: str) -> float:
+    """`value` as a float; ValueError unless it is in an interval such as "(0, 1]"."""
     good = isinstance(value, Real) and not isinstance(value, bool)
     if not good or not _inside(value, interval):
         raise ValueError(f"{name} must be a number in {interval}, got {value!r:.60}")
+    return float(as_numbers(name, value, "a number below 1.8e308")[0])
 
 
 def check_reals(name: str, array: np.ndarray, interval: str) -> None:

@@ -6,6 +6,7 @@ warnings of one thread or machine for the caller of `fit`.
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -73,3 +74,25 @@ def collect_warnings() -> Iterator[list[tuple[str, type[Warning]]]]:
         yield notes
     finally:
         _collected.reset(token)
+
+
+@contextmanager
+def catch_warnings() -> Iterator[list[warnings.WarningMessage]]:
+    """A list of all warnings, those of `warn` and others, of all threads."""
+    token = _collected.set(None)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield caught
+    finally:
+        _collected.reset(token)
+
+
+@contextmanager
+def warn_once() -> Iterator[None]:
+    """The last of the warnings whose texts are equal up to their first number."""
+    with collect_warnings() as notes:
+        yield
+    last = {(kind, re.split(r"[(\d]", text)[0]): text for text, kind in notes}
+    for (kind, _), text in last.items():
+        warn(text, kind)

@@ -669,6 +669,11 @@ def test_labels_in_a_list_are_not_merged(estimator):
     X, _ = toy(n=30)
     with pytest.raises(ValueError, match="y: 'a.x00' ends with NUL"):
         clone(estimator).fit(X, ["a", "a\0", "b"] * 10)
+    with pytest.raises(ValueError, match="y holds integers beyond int64; use .+str, y"):
+        clone(estimator).fit(X, [2**63 + 1, 2**63, 1] * 10)
+    if "classes" in estimator.get_params():
+        with pytest.raises(ValueError, match="classes: 'a.x00' ends with NUL"):
+            clone(estimator).set_params(classes=["a", "a\0"]).fit(X, ["a"] * 30)
 
 
 def test_n_jobs_of_zero_is_refused_before_any_work():

@@ -11,16 +11,24 @@ from sklearn.pipeline import make_pipeline
 
 import sklstruct
 from sklstruct import KneserNeyLM
+from sklstruct.hmm import HighOrderHMM
+from sklstruct.mixture import MixtureLM
+from sklstruct.smoothing import KatzLM
 
 X, Y = [[0, 1], [1, 0], [0, 1], [1, 1]] * 3, [0, 1, 0, 1] * 3
 HERE = os.path.dirname(sklstruct.__file__)
 
 
-def files_of(call):
-    """The files that the warnings of a call name."""
+def caught_in(call):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()
+    return caught
+
+
+def files_of(call):
+    """The files that the warnings of a call name."""
+    caught = caught_in(call)
     assert caught
     return {warning.filename for warning in caught}
 
@@ -59,3 +67,17 @@ def test_threads_without_a_line_of_the_user():
     for call in (threads, executor):
         assert all(name.startswith(HERE) for name in files_of(call))
     assert files_of(line_of_the_user) == {__file__}
+
+
+def test_a_fit_that_fits_a_model_again_warns_of_it_once():
+    tagger = HighOrderHMM(smoothing=KneserNeyLM())
+    (one,) = caught_in(lambda: tagger.fit(X, [*X[1:], [None] * 2]))
+    assert one.filename == __file__ and str(one.message).startswith("KneserNeyLM: ")
+    single = KneserNeyLM(discount="single")
+    mixture = MixtureLM([("a", KneserNeyLM()), ("b", single), ("c", KatzLM())])
+    said = [str(one.message) for one in caught_in(lambda: mixture.fit(X, Y))]
+    assert [text.partition(" (")[0].split()[-1] for text in said] == [
+        "discount='modified'",
+        "discount='single'",
+        "k=5",
+    ]

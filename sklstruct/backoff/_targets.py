@@ -106,7 +106,7 @@ def read_targets(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
         check_strings(y)
         check_classification_targets(y)
         return encode_labels(y)
-    classes = column_or_1d(np.asarray(classes))
+    classes = column_or_1d(mixed_as_objects(classes, "classes"))
     _, found = encode_labels(classes, name="classes")
     if found.size != classes.size:
         raise ValueError("classes holds the same symbol twice")

@@ -203,7 +203,7 @@ def read(
         name = format or _format_of(head, label)
         label = label or f"{name.upper()} data"
         if not FORMATS[name].magic:  # text
-            what = what_is(head)
+            what = what_is(head.lstrip() or head)
             if what is not None:
                 raise ValueError(f"{label}: {what}{_quoted(head)}")
         load = _function(name, "read", options)

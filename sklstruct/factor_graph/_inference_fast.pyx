@@ -20,6 +20,7 @@ from libc.math cimport INFINITY, NAN, exp, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from .._dot cimport dot
+from .._exp_sum cimport largest
 
 
 cdef class Potentials:
@@ -199,14 +200,6 @@ cdef class Messages:
     cdef double[::1] belief, message, work, buffer, pair_total
 
 
-cdef double largest(const double* x, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef double top = -INFINITY
-    for i in range(n):
-        top = max(top, x[i])
-    return top
-
-
 cdef Table table_between(
     Potentials p, Messages s, Py_ssize_t v, Py_ssize_t up
 ) noexcept nogil:
@@ -218,7 +211,7 @@ cdef Table table_between(
         t.ratio = &s.ratio[p.pair_ptr[t.edge]]
         t.top = s.top[t.edge]
         return t
-    t.top = largest(t.theta, size)
+    t.top = largest(size, t.theta)
     for a in range(size):
         ratio[a] = exp(t.theta[a] - t.top)
     t.ratio = ratio
@@ -259,7 +252,7 @@ cdef bint scaled_sums(
         here = &s.belief[p.cand_ptr[v]]
         row = &p.unary[p.cand_ptr[v]]
         k = p.cand_ptr[v + 1] - p.cand_ptr[v]
-        most = largest(row, k)
+        most = largest(k, row)
         log_z[0] += most
         for a in range(k):
             here[a] = exp(row[a] - most)
@@ -268,7 +261,7 @@ cdef bint scaled_sums(
         up = s.parent[v]
         here = &s.belief[p.cand_ptr[v]]
         k = p.cand_ptr[v + 1] - p.cand_ptr[v]
-        most = largest(here, k)
+        most = largest(k, here)
         if not most >= UNSAFE:
             return False
         log_z[0] += log(most)

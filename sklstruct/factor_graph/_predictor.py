@@ -355,9 +355,7 @@ def as_list(name: str, given: Any, what: str) -> list:
     try:
         return items(given) if hasattr(given, "to_pylist") else list(given)
     except TypeError as exc:
-        raise ValueError(
-            f"{name} must be a list {what}, got {type(given).__name__} {given!r:.60}"
-        ) from exc
+        raise ValueError(f"{name} must be a list {what}, got {given!r:.60}") from exc
 
 
 def check_labels(y: Any, lengths: list[int], unknown: bool = False) -> list[list]:

@@ -13,6 +13,7 @@ from .._compat import BaseEstimator, TransformerMixin
 from ._features_fast import FeatureReader
 from ._graph import FactorGraph
 from ._observations import Names, read_items, rows_of_entries
+from ._predictor import as_list
 from ._rows import FeatureRows, empty_rows, take
 
 _VARIABLE_KEYS = {"candidates", "features", "candidate_features", "kinds"}
@@ -242,6 +243,7 @@ class _Instances:
                 "X must be a list of instances; wrap a single one in a list"
             )
         self.sorts = {"features": _Sort(), "candidate_features": _Sort()}
+        X = as_list("X", X, "of instances")
         self.instances = [self._read(i, given) for i, given in enumerate(X)]
 
     def _add(self, given: _Sort, features: Any, owner: tuple) -> None:

@@ -269,9 +269,9 @@ class NodeAnswersMixin(LabelsMixin):
         """
         check_is_fitted(self, "nodes_")
         self._one_label("predict_set", "predict, with a threshold")
-        check_real("alpha", alpha, "(0, 1)")
+        alpha = check_real("alpha", alpha, "(0, 1)")
         samples = self._read(X)
-        least, found = 1.0 - float(alpha) - _ROUNDING, dict[int, tuple]()
+        least, found = 1.0 - alpha - _ROUNDING, dict[int, tuple]()
 
         def use(part, log_proba):
             proba = np.exp(log_proba)

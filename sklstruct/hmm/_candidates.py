@@ -21,6 +21,7 @@ class Candidates(NamedTuple):
     ids: np.ndarray  # int32 class ids, distinct within a position
     log_factor: np.ndarray  # float64 log p(o | x), finite
     length: int  # positions of the sentence itself, without the end
+    shift: float = 0.0  # what `make_candidates` took from the factors of each path
 
     @property
     def n_positions(self) -> int:
@@ -35,21 +36,6 @@ class Candidates(NamedTuple):
     def classes(self, path: np.ndarray) -> np.ndarray:
         """Class ids of a path of candidate indices, without the end."""
         return self.ids[self.ptr[: self.length] + path[: self.length]]
-
-    def relative(self) -> tuple[Candidates, float]:
-        """(candidates whose largest factor of a position is 0, the sum of the largest).
-
-        Beside log-factors of -1e18, as those of an outlier, sums would lose the digits
-        of transitions. Factors whose sums keep 8 decimals stay as they are.
-        """
-        if self.log_factor.min(initial=0.0) > -1e6:
-            return self, 0.0
-        position = np.repeat(np.arange(self.n_positions), np.diff(self.ptr))
-        largest = np.full(self.n_positions, -np.inf)
-        np.maximum.at(largest, position, self.log_factor)
-        factor = self.log_factor - largest[position]
-        return self._replace(log_factor=factor), float(largest.sum())
-
 
 def check_candidates(
     source: str, observation: Any, found: Any, n: int
@@ -134,7 +120,12 @@ def _is_pair(row):
 
 
 def make_candidates(positions: Iterable, end_class: int) -> Candidates:
-    """Candidates of a list of (class ids, log factors); impossible ones left out."""
+    """Candidates of a list of (class ids, log factors); impossible ones left out.
+
+    Beside log-factors of -1e18, as those of an outlier, sums would lose the digits of
+    transitions: then the largest factor of each position is taken from all of them.
+    Factors whose sums keep 8 decimals stay as they are.
+    """
     rows = list(positions)
     length = len(rows)
     if end_class >= 0:
@@ -148,7 +139,13 @@ def make_candidates(positions: Iterable, end_class: int) -> Candidates:
     if rows and not possible.all():
         ptr = np.concatenate([[0], np.cumsum(possible)])[ptr]
         ids, factor = ids[possible], factor[possible]
-    return Candidates(ptr, ids, factor, length)
+    if factor.min(initial=0.0) > -1e6:
+        return Candidates(ptr, ids, factor, length)
+    position = np.repeat(np.arange(len(rows)), np.diff(ptr))
+    largest = np.full(len(rows), -np.inf)
+    np.maximum.at(largest, position, factor)
+    shift = float(largest.sum())
+    return Candidates(ptr, ids, factor - largest[position], length, shift)
 
 
 def restrict(

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._checks import as_random_state, check_count, validate_parts
 from .._compat import HasMethods, Interval, StrOptions, _fit_context, check_weights
 from .._docs import shared_docs
-from .._warnings import warn
+from .._warnings import warn, warn_once
 from ..backoff import BackoffModel
 from ..symbols import (
     DEEPEST,
@@ -295,10 +295,11 @@ class HighOrderHMM(SequenceInference):
             max_iter = self.max_iter
             if max_iter is None:
                 max_iter = _FEW_ITERATIONS if some_known else _MANY_ITERATIONS
-            model, emission, objective, converged = maximise(
-                factors, X, ids, np.ones(len(X)) if weight is None else weight, self,
-                max_iter,
-            )  # fmt: skip
+            weight = np.ones(len(X)) if weight is None else weight
+            with warn_once():  # of the smoothers of all iterations
+                model, emission, objective, converged = maximise(
+                    factors, X, ids, weight, self, max_iter
+                )
             if not converged and not (some_known and self.max_iter is None):
                 warn(
                     "expectation-maximisation still gains after "
@@ -414,7 +415,7 @@ class HighOrderHMM(SequenceInference):
             sentences.append(make_candidates(chosen, end))
         # One candidate per position: the only path of its lattice.
         return np.array(
-            self._map(lambda s, c: s.lattice.decode(c).log_proba, sentences),
+            self._map(lambda s, c: s.lattice.decode(c).log_proba + c.shift, sentences),
             dtype=np.float64,
         )
 

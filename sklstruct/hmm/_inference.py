@@ -196,7 +196,7 @@ class SequenceInference(BaseEstimator):
         """Posterior probability of each candidate of each sentence."""
 
         def one(solvers, c):
-            lattice = solvers.lattice.sums(c.relative()[0])
+            lattice = solvers.lattice.sums(c)
             return lattice.marginals(), lattice.log_z()
 
         found = self._map(one, sentences)
@@ -204,11 +204,6 @@ class SequenceInference(BaseEstimator):
         return [marginals for marginals, _ in found]
 
     def _decode_one(self, solvers, c):
-        c, largest = c.relative()
-        found = self._decode_relative(solvers, c)
-        return found._replace(log_proba=found.log_proba + largest)
-
-    def _decode_relative(self, solvers, c):
         try:
             return solvers.lattice.decode(c)
         except LatticeTooLargeError:
@@ -222,7 +217,6 @@ class SequenceInference(BaseEstimator):
         return found.nearer(solvers.refinement.decode(c))
 
     def _sample_one(self, solvers, c, n_samples, rng):
-        c, _ = c.relative()
         try:
             return solvers.lattice.sums(c).sample(n_samples, rng)
         except LatticeTooLargeError:
@@ -259,7 +253,7 @@ class SequenceInference(BaseEstimator):
                 else np.full(len(x), None, dtype=object)
                 for d, x in zip(found, X)
             ),
-            np.array([d.log_proba for d in found], dtype=np.float64),
+            np.array([d.log_proba + c.shift for d, c in zip(found, sentences)]),
             np.array([d.gap for d in found], dtype=np.float64),
             np.array([d.n_iterations for d in found], dtype=np.int64),
             np.array([d.n_states for d in found], dtype=np.int64),
@@ -291,7 +285,8 @@ class SequenceInference(BaseEstimator):
         pruned = solver.best_lattice(c, prune=True).states_per_position.copy()
         RefinementSolver(self._automaton, max_states=self.max_states).decode(c, trace)
         labels = self.decode([sequence]).labels[0]
-        return Inspection(states, pruned, labels, [entry[:3] for entry in trace])
+        trace = [(q + c.shift, p + c.shift, n) for q, p, n, _ in trace]
+        return Inspection(states, pruned, labels, trace)
 
     @shared_docs(given=GIVEN)
     def predict(self, X: Sequence, given: Sequence | None = None) -> list:
@@ -350,8 +345,7 @@ class SequenceInference(BaseEstimator):
         X, sentences, _ = self._sentences(X, given, sums=False)
 
         def best(solvers, c):
-            c, largest = c.relative()
-            return [(path, p + largest) for path, p in solvers.lattice.n_best(c, k)]
+            return [(path, p + c.shift) for path, p in solvers.lattice.n_best(c, k)]
 
         found = self._map(best, sentences)
         check_possible(given, [p[0][1] if p else -np.inf for p in found])
@@ -383,7 +377,7 @@ class SequenceInference(BaseEstimator):
             fit X or leaves a sequence no possible labelling.
         """
         _, sentences, _ = self._sentences(X, given)
-        found = self._map(lambda s, c: s.lattice.sums(c).log_z(), sentences)
+        found = self._map(lambda s, c: s.lattice.sums(c).log_z() + c.shift, sentences)
         check_possible(given, found)
         return np.array(found, dtype=np.float64)
 

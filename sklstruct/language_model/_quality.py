@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from .._checkpoint import Checkpoint, keeps_state
 from .._checks import check_choice, check_count
 from .._compat import BaseEstimator
-from .._warnings import FallbackWarning, warn
+from .._warnings import FallbackWarning, catch_warnings, warn
 from ..backoff import BackoffClassifier
 from ..context_tree import SuffixTreeVectorizer
 from ..symbols._ids import unfitted_params
@@ -153,8 +152,7 @@ def merge_warnings(estimator: Any, analyzer: str) -> Iterator[None]:
     if not isinstance(estimator, str):
         yield
         return
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with catch_warnings() as caught:
         yield
     fallback = far = False
     for warning in caught:

@@ -554,15 +554,14 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         with ThreadMap(self.n_jobs) as parallel, stop_flag() as stop:
             parallel(block, row_blocks(X.shape[0], step))
 
-    def _sigmoid(self):
-        return Sigmoid(self.scale_, self.offset_, self.power_)
+    _least = property(lambda self: logit(self.threshold_))
 
     def _odds(self, scores):
-        return self._sigmoid().odds(scores) - logit(self.threshold_)
+        return Sigmoid(self.scale_, self.offset_, self.power_).odds(scores)
 
     def _log_proba_of(self, scores):
         if self.label_columns_ is not None:
-            return log_expit(self._sigmoid().odds(scores))
+            return log_expit(self._odds(scores))
         return log_softmax(self.scale_ * outcome_evidence(scores, self.loss_), axis=1)
 
     predict_proba = available_if(_has_probabilities)(FlatMixin.predict_proba)

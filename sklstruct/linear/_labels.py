@@ -191,8 +191,9 @@ def check_labels(y: Any) -> NDArray:
 
     scikit-learn checks numbers; its messages about objects do not name the cause.
     """
+    y = mixed_as_objects(y)
     try:
-        labels = np.asarray(mixed_as_objects(y))
+        labels = np.asarray(y)
     except ValueError:  # lists of unequal length
         type_of_target(y, input_name="y")  # says what to do about them
         raise
@@ -461,6 +462,7 @@ class FlatMixin(LabelsMixin):
     """Answers of a flat model, by the scores of all classes."""
 
     _dtype: Any = np.float64  # of the scores
+    _least: Any = 0.0  # labels of larger log-odds are predicted
 
     @abstractmethod
     def _blocks(self, X: Any, finish: Use) -> None:
@@ -471,7 +473,7 @@ class FlatMixin(LabelsMixin):
         """Log-probabilities of all classes, of which there are two or more."""
 
     def _odds(self, scores: NDArray) -> NDArray:
-        """Positive for the labels that are predicted."""
+        """Log-odds of labels."""
         return scores
 
     def _log_proba_blocks(self, X, use):
@@ -494,7 +496,8 @@ class FlatMixin(LabelsMixin):
         -------
         scores : ndarray of shape (n_samples, n_classes)
             (n_samples,) with two classes, positive for the second, or with one. With
-            several labels those without a positive in `fit` have the least number.
+            several labels the log-odds of each, those of `predict_proba` if there is
+            one; labels without a positive in `fit` have the least number.
 
         Raises
         ------
@@ -507,7 +510,7 @@ class FlatMixin(LabelsMixin):
 
         def finish(part, scores):
             if width:
-                out[part] = scores
+                out[part] = scores if columns is None else self._odds(scores)
 
         self._blocks(rows, finish)
         if columns is not None:
@@ -534,7 +537,7 @@ class FlatMixin(LabelsMixin):
 
         def finish(part, scores):
             if columns is not None:
-                sample, label = np.nonzero(self._odds(scores) > 0)
+                sample, label = np.nonzero(self._odds(scores) > self._least)
                 found.append((sample + part.start, label))
             elif self.classes_.size == 2:
                 code[part] = scores[:, 0] > 0

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._checks import as_random_state, check_sparse, last_share
 from .._compat import BaseEstimator, CallbackSupportMixin, _fit_context, with_callbacks
 from .._progress import Progress
+from .._warnings import warn_once
 from ..backoff import (
     Distribution,
     DistributionClassifier,
@@ -178,7 +179,7 @@ class ModelClassifier(
         return self._learn(rows, X_val, y_val)
 
     def _learn(self, rows, X_val, y_val):
-        with Progress.of_fit(self, None) as progress:
+        with Progress.of_fit(self, None) as progress, warn_once():
             part = self.__sklstruct_sub_model__(self.classes_, False)
             if X_val is not None and not part.holds_out:
                 refuse_held_out(self)

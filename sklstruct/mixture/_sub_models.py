@@ -10,7 +10,6 @@ An estimator with another kind of sub-model has a method
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -26,7 +25,7 @@ from .._checks import need_weights
 from .._compat import BaseEstimator
 from .._likelihood import innermost, last_step, reads_history
 from .._parallel import ThreadMap
-from .._warnings import FallbackWarning, warn
+from .._warnings import FallbackWarning, catch_warnings, warn
 from ..backoff import (
     BackoffClassifier,
     BackoffModel,
@@ -105,10 +104,8 @@ class SubModel(ABC):
             g, rows = item
             models[g] = fit_group(samples.select(rows), int(sizes[g]))
 
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            with ThreadMap(task.n_jobs) as parallel:
-                parallel(one, list(by_group(samples.group, sizes.size)))
+        with catch_warnings() as caught, ThreadMap(task.n_jobs) as parallel:
+            parallel(one, list(by_group(samples.group, sizes.size)))
         _warn_once(caught, int(sizes.size))
         # One gate serves all groups: each model has features of as many trees.
         n_trees = max((len(m.gate_depths) for m in models), default=0)

@@ -122,20 +122,12 @@ def check_positive(positive: bool) -> bool:
     return bool(positive)
 
 
-def check_number(x: Any, name: str) -> float:
-    """A finite float that is not negative."""
-    x = np.asarray(x)
-    if x.shape:
-        raise ValueError(f"{name} must be a scalar, got shape {x.shape}")
-    return float(check_per_entry(x, 1, name)[0])
-
-
 def check_power(p: Any, allowed: tuple[float, ...] | None = None) -> float:
     """The power of a norm: 1 to infinity, or one of a few."""
-    check_real("p", p, "[1, inf]")
+    p = check_real("p", p, "[1, inf]")
     if allowed is not None:
         check_choice("p", p, allowed)
-    return float(p)
+    return p
 
 
 def power_of_two(exponent: float) -> float:

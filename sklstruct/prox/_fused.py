@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._checks import check_real
 from . import _fused_fast as kernels
 from ._arguments import (
-    check_number,
     check_per_entry,
     check_positive,
     check_vector,
@@ -184,8 +184,9 @@ def prox_fused_lasso(
     >>> prox_fused_lasso([1.0, 0.5, 8.0, 9.0], 1.0)
     array([0.25, 0.25, 7.  , 7.  ])
     """
-    kappa = check_number(kappa, "kappa")
-    gamma, fusion = check_number(gamma, "gamma"), check_number(fusion, "fusion")
+    kappa = check_real("kappa", kappa, "[0, inf)")
+    gamma = check_real("gamma", gamma, "[0, inf)")
+    fusion = check_real("fusion", fusion, "[0, inf)")
     dtype = check_vector(v)[1]
     v = np.asarray(v, dtype=np.float64)
     w = prox_total_variation(v, min(kappa * fusion, 1e300), positive=positive)
@@ -221,5 +222,5 @@ def norm_fused_lasso(v: ArrayLike, gamma: float = 0.0, fusion: float = 1.0) -> f
     >>> norm_fused_lasso([1.0, 3.0])
     6.0
     """
-    fusion = check_number(fusion, "fusion")
+    fusion = check_real("fusion", fusion, "[0, inf)")
     return norm_elastic_net(v, gamma) + fusion * norm_total_variation(v)

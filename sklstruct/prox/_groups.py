@@ -17,12 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .._checks import as_ids, check_count, check_ids, check_real
 from .._warnings import warn
 from . import _overlapping_fast as kernels
-from ._arguments import (
-    check_per_entry,
-    check_power,
-    check_vector,
-    shared_parameters,
-)
+from ._arguments import check_per_entry, check_power, check_vector, shared_parameters
 from ._vectors import block_norms, prox_blocks
 
 # Block steps of one call of the kernel: signals are handled between calls.

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
+from .._checks import check_real
 from .._parallel import interruptible
-from ._arguments import check_number, check_vector
+from ._arguments import check_vector
 
 # m n min(m, n) from which a decomposition takes a tenth of a second or more.
 _LONG = 1e8
@@ -72,7 +73,7 @@ def prox_trace(v: ArrayLike, kappa: float) -> NDArray:
     array([[1., 0.],
            [0., 0.]])
     """
-    kappa = check_number(kappa, "kappa")
+    kappa = check_real("kappa", kappa, "[0, inf)")
     w, dtype = check_vector(v, ndim=2)
     unit = np.abs(w).max(initial=0.0)
     if unit == 0:

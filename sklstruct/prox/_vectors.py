@@ -5,13 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._arguments import (
-    check_number,
-    check_per_entry,
-    check_power,
-    check_vector,
-    shared_parameters,
-)
+from .._checks import check_real
+from ._arguments import check_per_entry, check_power, check_vector, shared_parameters
 
 # Largest number of steps of the safeguarded Newton methods below; they end far earlier.
 _STEPS = 200
@@ -243,7 +238,7 @@ def prox_lp(
     array([ 2.0316, -2.5154,  0.836 ])
     """
     p = check_power(p)
-    strength = np.array([check_number(kappa, "kappa")])
+    strength = np.array([check_real("kappa", kappa, "[0, inf)")])
     w, dtype, _, diagonal = _read(v, 0.0, metric, positive)
     one = np.zeros(w.size, dtype=np.intp)
     w = prox_blocks(w, one, strength, p, diagonal)
@@ -327,7 +322,7 @@ def prox_elastic_net(
     >>> prox_elastic_net([3.0, -2.0, 0.5], 1.0, 1.0)
     array([ 1. , -0.5,  0. ])
     """
-    gamma = check_number(gamma, "gamma")
+    gamma = check_real("gamma", gamma, "[0, inf)")
     w, dtype, strength, diagonal = _read(v, kappa, metric, positive)
     share = strength / diagonal
     return (soft(w, share) / (1 + share * gamma)).astype(dtype, copy=False)
@@ -355,7 +350,7 @@ def norm_elastic_net(v: ArrayLike, gamma: float = 1.0) -> float:
     >>> norm_elastic_net([3.0, -4.0], 2.0)
     32.0
     """
-    gamma = check_number(gamma, "gamma")
+    gamma = check_real("gamma", gamma, "[0, inf)")
     v = check_vector(v)[0]
     with np.errstate(over="ignore"):
         return norm_lp(v, 1) + (0.5 * gamma * float(v @ v) if gamma else 0.0)

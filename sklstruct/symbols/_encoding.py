@@ -114,13 +114,18 @@ def check_ends(name: str, strings: Iterable) -> None:
                 )
 
 
-def mixed_as_objects(y: Any) -> Any:
+def mixed_as_objects(y: Any, name: str = "y") -> Any:
     """A list of strings and others as objects, as NumPy would make strings of the
-    others; anything else as it is."""
+    others; other lists and arrays with the same values. ValueError for strings and
+    integers that NumPy would change."""
     if isinstance(y, list | tuple):
-        check_ends("y", y)
-        strings = {issubclass(kind, str) for kind in {*map(type, y)}}
-        return object_array(y) if len(strings) > 1 else y
+        check_ends(name, y)
+        kinds = {*map(type, y)}
+        if kinds == {int} and (y := np.asarray(y)).dtype.kind not in "iu":
+            raise ValueError(
+                f"{name} holds integers beyond int64; use [*map(str, {name})]"
+            )
+        return object_array(y) if len({issubclass(k, str) for k in kinds}) > 1 else y
     return y
 
 

@@ -573,7 +573,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
             code = int(encode(object_array([label]), object_array(self.classes_))[0])
             if code < 0:
                 raise ValueError(f"label={label!r:.60} is not in classes_")
-        row = sp.csr_matrix(self.features_.transform([text]))
+        row = sp.csr_matrix(rows_of(self.features_, as_texts([text])))
         n, found = row.nnz, []
         # The row itself, and then without its first entry, its second entry, ...
         for part in row_blocks(n + 1, rows_per_block(4 * n + self.classes_.size)):

@@ -746,6 +746,7 @@ def test_count_of_thousands_of_digits_names_file_and_line(tmp_path):
     ("data", "name"),
     [
         (b"\xef\xbb\xbf" + b"\\data\\\nngram 1=1\n", "UTF-8 byte order mark"),
+        (b"\n\r\n\xef\xbb\xbf\\data\\\nngram 1=1\n", "UTF-8 byte order mark"),
         ("\ufeff\\data\\\n".encode("utf-16-le"), "mark of UTF-16"),
         ("\ufeff\\data\\\n".encode("utf-16-be"), "mark of UTF-16"),
     ],

@@ -501,7 +501,8 @@ def test_score_counts_labels_that_fit_did_not_see_as_wrong():
     "X, y, message",
     [
         ([], [], "at least one instance"),
-        (3, [[]], "got int"),
+        (3, [[]], "got 3$"),
+        (None, [[]], "^X must be a list of FactorGraph or .*, got None$"),
         ([[["a"]]], None, "^y (is None, but|must be a list with) the labels of "),
         ([[["a"]]], [["s"], ["t"]], "y has 2 sequences, but X has 1"),
         ([[["a"]]], [["s", "t"]], r"y\[0\] has 2 labels, but X\[0\] has 1"),

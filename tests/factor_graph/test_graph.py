@@ -409,6 +409,8 @@ def test_vectorizer_errors_name_the_instance(bad, message):
         vectorizer.transform([TEXT, bad])
     with pytest.raises(ValueError, match="wrap a single one"):
         vectorizer.transform(TEXT)
+    with pytest.raises(ValueError, match="^X must be a list of instances, got None$"):
+        vectorizer.fit(None)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from _cases import each_value
 from _nodes import logistic
 from scipy.optimize import minimize
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.datasets import make_multilabel_classification
 from sklearn.linear_model import LogisticRegression
@@ -115,11 +115,18 @@ def test_flat_model_is_one_vs_rest_of_scikit_learn(data, loss):
         "squared_hinge": LinearSVC(tol=1e-8, max_iter=20_000),
         "ovr_log_loss": LogisticRegression(solver="liblinear", tol=1e-8),
     }[loss]
-    ours = LinearClassifier(loss, tol=1e-6, max_iter=5000, random_state=0)
+    ours = LinearClassifier(
+        loss, tol=1e-6, max_iter=5000, random_state=0, calibration=None
+    )
     peer = OneVsRestClassifier(one).fit(X, Y)
     np.testing.assert_allclose(
         ours.fit(X, Y).decision_function(X), peer.decision_function(X), atol=5e-4
     )
+    for threshold in (0.5, 0.2):
+        ours.set_params(calibration="fold", threshold=threshold).fit(X, Y)
+        odds, proba = ours.decision_function(X), ours.predict_proba(X)
+        np.testing.assert_allclose(odds, logit(proba), rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(ours.predict(X), odds > logit(threshold))
 
 
 @pytest.mark.parametrize(

@@ -375,6 +375,8 @@ def test_an_outlier_leaves_the_other_positions_as_they_were(emission, outlier, a
     decoding = model.decode([many])
     assert decoding.labels[0].tolist() == paths[0]
     assert decoding.log_proba[0] == scores[0]
+    traces = [model.inspect(x).trace for x in (few, many)]
+    assert len(traces[0]) == len(traces[1]) and traces[1][-1][1] == scores[0]
     np.testing.assert_allclose(scores[0], model.log_likelihood([many]))
     drawn = model.sample_posterior([many], 300, random_state=0)[0]
     assert np.abs((np.asarray(drawn) == 1).mean(axis=0) - near[:, 1]).max() < 0.1
