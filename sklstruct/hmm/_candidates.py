@@ -37,6 +37,7 @@ class Candidates(NamedTuple):
         """Class ids of a path of candidate indices, without the end."""
         return self.ids[self.ptr[: self.length] + path[: self.length]]
 
+
 def check_candidates(
     source: str, observation: Any, found: Any, n: int
 ) -> tuple[np.ndarray, np.ndarray]:
