@@ -1,4 +1,4 @@
-"""The rules of the house, read off the package's source: layers, names, messages.
+"""Rules of the package's source code: layers, names, messages.
 
 Each rule is a function from the source to a list of (file, line, what is wrong).
 `PARAMETERS` has the only exception.
@@ -70,10 +70,10 @@ LAYERS = [
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
 
-# Three wings stand on the other packages; `compat` has names of other libraries,
-# over all three. Each wing can be tested alone, by its folders of tests/,
+# Three groups use the other packages; `compat` has names of other libraries,
+# over all three. Each group can be tested alone, by its folders of tests/,
 # with the commands of docs/development.rst.
-WINGS = {
+GROUPS = {
     "language models": [
         "context_tree",
         "backoff",
@@ -88,9 +88,9 @@ WINGS = {
     "classes": ["linear", "hierarchical", "text"],
     "sequences": ["hmm", "factor_graph"],
 }
-WING = {room: wing for wing, rooms in WINGS.items() for room in rooms}
-# The packages of another wing that a wing imports, through their faces.
-DOORS = {
+GROUP = {room: group for group, rooms in GROUPS.items() for room in rooms}
+# The packages of another group that a group imports, through their `__init__.py`.
+SHARED = {
     "classes": ["exchange"],
     "sequences": ["backoff", "context_tree", "exchange", "linear", "smoothing"],
 }
@@ -232,23 +232,23 @@ def layers():
             yield name, line, f"imports {imported}, which is not below"
 
 
-def wings():
-    """A wing imports another wing through the faces of declared doors only."""
+def groups():
+    """A group imports only shared packages of another group, by their public names."""
     for name, line, imported, _ in imports():
-        mine, other = WING.get(room(name)), WING.get(room(imported or ""))
+        mine, other = GROUP.get(room(name)), GROUP.get(room(imported or ""))
         if mine is None or other is None or mine == other:
             continue
-        if room(imported) not in DOORS.get(mine, ()):
-            yield name, line, f"imports {imported} of the wing {other!r}: add a door"
+        if room(imported) not in SHARED.get(mine, ()):
+            yield name, line, f"imports {imported} of {other!r}: add it to SHARED"
         elif not imported.endswith("/__init__.py"):
-            yield name, line, f"imports {imported}: import it from the face"
+            yield name, line, f"imports {imported}: import it from the package"
 
 
-def wing_commands():
-    """docs/development.rst has the command that tests a wing alone."""
+def group_commands():
+    """docs/development.rst has the command that tests a group alone."""
     page = (ROOT / "docs" / "development.rst").read_text(encoding="utf-8")
     words = " ".join(page.replace("\\\n", "").split())
-    for rooms in WINGS.values():
+    for rooms in GROUPS.values():
         command = " ".join(["pytest", *(f"tests/{room}" for room in rooms)])
         if command not in words:
             yield "docs/development.rst", 0, f"add the command: {command}"
@@ -732,8 +732,8 @@ def indices_from_the_end():
 
 RULES = [
     layers,
-    wings,
-    wing_commands,
+    groups,
+    group_commands,
     circles,
     relative_imports,
     shared_names,

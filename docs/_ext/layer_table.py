@@ -1,8 +1,8 @@
-"""The table of the house's floors, made from `LAYERS` of tests/test_house.py::
+"""The table of the package's layers, made from `LAYERS` of tests/test_house.py::
 
     .. layer-table::
 
-A row for each package and each module of the lowest floor, bottom to top, with the
+A row for each package and each module of the lowest layer, bottom to top, with the
 first sentence of its docstring.
 """
 

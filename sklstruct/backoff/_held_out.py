@@ -19,10 +19,9 @@ from ._slots import HeldOut
 
 VALIDATION_FRACTION = """
 validation_fraction : float, default=0.1
-    Share of the samples, between 0 and 1, that is held out if `fit` gets no X_val.
-    The last samples are held out, not random ones: neighbours of training samples
-    are too easy to predict. The model is then fitted to all samples with the
-    numbers that were chosen.
+    Share of the samples, between 0 and 1, that is held out if `fit` gets no X_val: the
+    last samples, because neighbours of training samples are too easy to predict. The
+    model is then fitted to all samples with the chosen numbers.
 """
 VALIDATION_CONSTRAINT = {
     "validation_fraction": [Interval(Real, 0, 1, closed="neither")],

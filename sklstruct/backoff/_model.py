@@ -71,7 +71,7 @@ class BackoffModel(Distribution):
     Parameters
     ----------
     pairs : Pairs
-        The slots of the probabilities, over a trie.
+        The pairs (context, class) of the probabilities, over a trie.
 
     log_prob : array-like of shape (n_pairs,)
         Natural logarithm of P(target | node); ``-inf`` is a probability of 0.
@@ -100,12 +100,12 @@ class BackoffModel(Distribution):
         As given.
 
     node_weight : ndarray of shape (n_nodes,) or None
-        Weight of the training samples at each node, for the gates of mixtures. None,
-        until it is set: not known.
+        Weight of the training samples at each node, for the gates of mixtures. None:
+        not known.
 
     mapped_file : MappedFile or None
-        The native file whose pages the model reads. A pickle holds the path in the
-        place of the numbers, as long as the file is unchanged.
+        The native file that the model reads. A pickle holds the path instead of the
+        numbers, as long as the file is unchanged.
 
     file_ngrams : (ndarray, ndarray) or None
         Nodes h, rising, and the natural log-probabilities of the n-grams "h <s>" of the
@@ -114,8 +114,8 @@ class BackoffModel(Distribution):
         read from a file.
 
     zero_weight : ndarray of shape (n_pairs,), bool, or None
-        The pairs of weight 0 in a log-linear model, whose probability is that of
-        backing off; files leave them out. None, until it is set: not known.
+        The pairs of weight 0 in a log-linear model, whose probability is the back-off
+        probability. Files do not contain these pairs. None: not known.
 
     n_nodes, n_pairs, n_classes, n_symbols, max_depth, order : int
         Sizes; ``max_depth`` is the length of the longest context, ``order`` of the
@@ -127,9 +127,8 @@ class BackoffModel(Distribution):
 
     Notes
     -----
-    A :class:`Distribution` whose `locate` gives nodes. The constructor does not check
-    that rows sum to 1; :meth:`check_normalized` does. The compiled queries release the
-    GIL.
+    A :class:`Distribution` whose `locate` returns nodes. Only :meth:`check_normalized`
+    checks that rows sum to 1. The compiled queries release the GIL.
 
     References
     ----------

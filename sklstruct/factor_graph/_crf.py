@@ -60,22 +60,21 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
 
     min_count : int or tuple of two int, default=1
         A feature of a variable or an edge has a weight for a kind of value (or a pair
-        of kinds) if the two occur together at least so often in training; the other
-        weights are 0. 0 gives a weight to all, which costs memory and time. With two
-        numbers the first is for variables (0: CRFsuite's ``all_possible_states``) and
-        the second for edges (0: ``all_possible_transitions``). Weights of
-        `candidate_features` and `pair_features` are always learned. In a dict of
-        features every key counts as an occurrence, as in CRFsuite, even if its value is
-        0 or False. In a feature matrix of a graph zeros do not count.
+        of kinds) if both occur together at least this number of times in training. With
+        0 all features have all weights, which needs more memory and time. The first of
+        two numbers is for variables (0: CRFsuite's ``all_possible_states``), the second
+        for edges (0: ``all_possible_transitions``). Weights of `candidate_features` and
+        `pair_features` are always learned. In a dict of features every key counts as an
+        occurrence, as in CRFsuite, even if its value is 0 or False. In a feature matrix
+        of a graph zeros do not count.
 
     tol : float, default=1e-3
-        Stop when the bound `gap_` says that the objective is within `tol` nats per
-        variable of its minimum; at least 0. Without c1 and c2, or with unknown labels,
-        there is no such bound, and the fit stops when ten iterations together lower the
-        objective by less.
+        Largest `gap_`, in nats per variable; at least 0. Without c1 and c2, or with
+        unknown labels, `gap_` is infinite, and the fit stops when ten iterations
+        together lower the objective by less than `tol` per variable.
 
     max_iter : int, default=1000
-        Most iterations of L-BFGS, at least 1.
+        Largest number of iterations of L-BFGS, at least 1.
 
     n_jobs : int, default=None
         Threads over the instances, in `fit` and in prediction. None is 1 unless in a
@@ -122,13 +121,10 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
 
     Unknown labels are summed over: the loss of an instance is
     :math:`-\log \sum_{y \in Y} p_w(y \mid x)`, Y the states that agree with the known
-    labels. This loss is not convex, so `gap_` is infinite, and the fit stops when ten
-    iterations together lower the objective by less than `tol` per variable. An instance
-    without any known label has the loss 0.
+    labels. This loss is not convex. An instance without any known label has the loss 0.
 
-    There is no `partial_fit`: the weights are the minimum for all the data, and steps
-    by part of the data would neither find that minimum nor have a bound for the
-    distance from that minimum.
+    `partial_fit` is not available, because steps by part of the data would not reach
+    the minimum.
 
     References
     ----------

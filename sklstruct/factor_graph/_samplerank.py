@@ -73,7 +73,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     loss : {"hamming"} or callable, default="hamming"
         :math:`\ell`: "hamming" is the number of wrong variables. A callable
         ``loss(y_true, y, graph) -> float`` gets the values as arrays and returns a
-        finite number of at least 0. Learning then has a hundredth of the speed or less.
+        finite number of at least 0. Learning is then at least a hundred times slower.
 
     step : {"adagrad", "passive_aggressive", "perceptron"}, default="adagrad"
         The move along :math:`\delta`:
@@ -98,15 +98,15 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         Passes over the training instances, at least 1, each over all variables.
 
     proposal : {"gibbs", "uniform"}, default="gibbs"
-        The states to compare. "gibbs": all values of a variable; the value of least
-        loss is compared with the one that violates the ranking most, and the next
-        state is drawn from the conditional distribution of the model. "uniform": the
-        present value and one other at random, a Metropolis step.
+        The states to compare. "gibbs": all values of a variable. The value with the
+        smallest loss is compared with the value that violates the ranking most, and the
+        next state is drawn from the conditional distribution of the model. "uniform":
+        the current value and one random value, a Metropolis step.
 
     temperature : float, default=0.1
-        Temperature of the learning walk, at least 0; 0 always accepts the better
-        state only. Far above `margin` the walk is noise, and the weights of edges
-        become too small.
+        Temperature of the learning walk, at least 0; with 0 only better states are
+        accepted. Far above `margin` the scores hardly influence the walk, and the
+        weights of edges become too small.
 
     inference : {"auto", "anneal", "icm", "exact"}, default="auto"
         How `predict` searches the best state:

@@ -131,21 +131,21 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     taxonomy : str, builder, Taxonomy, list, array, dict or tuple, default="auto"
         The tree.
 
-        - "auto": the tree of "cut". With calibrated nodes (see `estimator`) it has the
-          shape of `sklstruct.taxonomy.choose_shape`. The tree is flat up to 100
-          classes; one tree with plain nodes also if K classes and m values of X (stored
-          ones, if sparse) have :math:`m K \le 10^9`, but never if `max_depth` or
+        - "auto": the tree of "cut". With calibrated nodes (see `estimator`) the tree
+          has the shape of `sklstruct.taxonomy.choose_shape`. The tree is flat up to 100
+          classes. One tree with plain nodes is also flat if K classes and m (stored)
+          values of X have :math:`m K \le 10^9`. The tree is not flat if `max_depth` or
           `max_leaf` is set, or if `estimator` is a search.
         - The name of a builder: see the table of :ref:`taxonomy`.
           With calibrated nodes its tree has the shape of "auto". The names are
           {builders}
-        - A builder with its own parameters; it is cloned.
+        - A builder object, which is cloned.
         - A given tree, in any form that `sklstruct.taxonomy.as_taxonomy` takes: a
           `Taxonomy`, nested lists of labels, nested dicts, a map to parents or a table
           of paths. The tree must contain every class of y. Classes that do not occur in
-          y are left out. In one map to parents columns of y may be parents: labels
-          above a positive label are positive, and a label is at least as probable as
-          each label below.
+          y are left out. In a map to parents columns of y can be parents: labels above
+          a positive label are positive, and a label is at least as probable as each
+          label below.
         - A tuple of these: a tree for each entry. If `n_taxonomies` is larger than the
           number of entries, the entries are used again from the first one.
 

@@ -51,10 +51,10 @@ class NoisyChannelDecoder(SequenceInference):
         Without `beam_width` it must be, or fit, a back-off model.
 
     channel : KeypadChannel, EditDistanceChannel or an object like them
-        ``bind(words)`` gives an object with ``candidates(observation)`` that returns
-        two arrays of one length: indices into words, each at most once, and
-        log-likelihoods below infinity. If the object has a method
-        ``log_unknown(observation)``, an observation that is not among the words may
+        ``bind(words)`` returns an object whose method ``candidates(observation)``
+        returns two arrays of the same length: indices of words, each at most once, and
+        log-likelihoods less than infinity. If the object has a method
+        ``log_unknown(observation)``, an observation that is not among the words can
         also be an unknown word, with the log-likelihood that the method returns.
 
     n_candidates : int or None, default=None
@@ -91,7 +91,7 @@ class NoisyChannelDecoder(SequenceInference):
         The fitted clone.
 
     classes_ : ndarray of shape (n_words,)
-        The words that the decoder may answer with.
+        The words that the decoder can return.
 
     See Also
     --------
@@ -99,18 +99,18 @@ class NoisyChannelDecoder(SequenceInference):
 
     Notes
     -----
-    An unknown word is returned as it was observed, and `given` names it so. A word
-    without any candidate is always unknown. The model's probability of unknown words is
-    scaled: it is :math:`\min(1/2, 10 / \sqrt{V})` after the empty context, for V words,
-    about the share of words that a vocabulary of the V commonest words of English
-    lacks. A model without an unknown word gets one.
+    An unknown word is returned as it was observed, and `given` names the word in the
+    same way. A word without any candidate is always unknown. The model's probability of
+    unknown words is scaled to :math:`\min(1/2, 10 / \sqrt{V})` after the empty context,
+    for V words: about the share of English words that are not among the V most frequent
+    words. A model without an unknown word gets such a word.
 
     A missing observation (None) allows every word, which makes a lattice of the whole
     vocabulary: exact, but slow.
 
-    With `beam_width`, a model asks each position for the rows of all kept histories in
-    one call. Histories with equal states are merged. An unknown word that the model
-    lacks has one probability after all histories, and no history. Each sentence is
+    With `beam_width`, one call per position computes the rows of all kept histories.
+    Histories with equal states are merged. If the model does not have an unknown word,
+    unknown words have the same probability after all histories. Each sentence is
     decoded alone, with an empty cache if the model is a `CacheLM`.
 
     References

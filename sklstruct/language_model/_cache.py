@@ -95,8 +95,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
     ----------
     base : LanguageModel
         The model without cache, which is cloned and fitted. A fitted model inside a
-        :class:`~sklearn.frozen.FrozenEstimator` is not fitted again, and all sentences
-        that are passed to `fit` are then held-out sentences.
+        :class:`~sklearn.frozen.FrozenEstimator` is not fitted again. All sentences of
+        `fit` are then held-out sentences.
 
     max_order : int, default=5
         Longest n-grams of the cache, 1 to 255.
@@ -121,17 +121,17 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
         is used for all three. Steps have a half-life of 2500 words.
 
     length : int, default=None
-        Number of last words that the cache holds, at least 0. Words outside of a closed
-        vocabulary are included in this number. None: all words since the last reset.
+        Number of last words in the cache, at least 0, including words outside of a
+        closed vocabulary. None: all words since the last reset.
 
     weights : {"logistic", "em"} or array-like of shape (n_parts,), default="logistic"
         - "logistic": a multinomial logistic gate on the counts, which maximises the
           likelihood of sentences that the base was not fitted to.
         - "em": constants for each longest order whose context occurs in H, which
           maximise the likelihood of the same sentences.
-        - array-like: constants in the order of ``part_names_``, non-negative, that of
-          the base positive. The weights of caches whose context does not occur go to
-          the other parts in proportion.
+        - array-like: constants in the order of ``part_names_``, non-negative; the
+          constant of the base is positive. If the context of a cache does not occur,
+          its weight is divided among the other parts in proportion.
 
     validation_fraction : float, default=0.1
         The share of the sentences, the last ones, on which the weights are fitted if
@@ -159,10 +159,9 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
         The class of each word of ``vocabulary_``.
 
     theta_ : ndarray of shape (n_half_lives, n_groups) or None
-        :math:`\theta` of each half-life within classes, and of each class: the value
-        with the largest likelihood on the text from which the weights are learned. The
-        value is usually smaller for names than for function words. 15 if the weights
-        are given.
+        :math:`\theta` of each half-life and class: the value with the largest
+        likelihood on the text from which the weights are learned, usually smaller for
+        names than for function words. 15 if the weights are given.
 
     vocabulary_ : object ndarray of shape (n_classes,)
         As that of the base.
@@ -174,8 +173,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
 
     Notes
     -----
-    A word costs O(max_order) and one query of the base; with classes of words the
-    probabilities of all classes as well. The state then has a number for each class and
+    To score a word takes O(max_order) and one query of the base, and with word classes
+    the probabilities of all classes. The state then has a number for each class and
     each different word that was read.
 
     References

@@ -96,32 +96,24 @@ class LanguageModel(
     ----------
     estimator : classifier or {"fast", "better", "best"}, default=None
         The model of the next symbol. None is ``StructuredLogLinearLM()``. "fast",
-        "better" and "best" are presets. "fast" is modified Kneser-Ney smoothing.
-        "better" predicts the class of a word by a joint log-linear model of two
-        contexts, and the word within the class by a log-linear model over refined
-        contexts; words that occurred earlier in the sentence get more probability.
-        "best" uses joint models of six contexts for the class and two contexts for the
-        word; set ``max_depth=6`` for "best". "better" and "best" are mixed with
-        Kneser-Ney. The weights of the mixture are learned on held-out sentences:
-        `X_val` of `fit`, or the last tenth of the text.
+        "better" and "best" are presets (:ref:`presets`): modified Kneser-Ney smoothing,
+        and two mixtures with a lower perplexity and a longer training time. Their
+        weights are learned on held-out sentences: `X_val` of `fit`, or the last tenth
+        of the text. Set ``max_depth=6`` for "best".
 
         Any classifier with `predict_log_proba` or `predict_proba` is allowed, or a
-        pipeline that ends in one, such as
-        ``make_pipeline(SuffixTreeVectorizer(), StructuredLogLinearLM())``. The
-        classifier is fitted to windows of int32 ids, in which -1 is missing history. If
-        a part of the estimator has a method ``__sklstruct_ids__(labels)``, the
-        parameters that this method returns are set before the part is fitted. The
-        estimators of this package have the method.
+        pipeline that ends in such a classifier. The classifier is fitted to windows of
+        int32 ids, in which -1 is missing history. If a part of the estimator has a
+        method ``__sklstruct_ids__(labels)``, as the estimators of this package do, the
+        parameters that this method returns are set before the part is fitted.
 
     max_depth : int, default=4
         Longest context m, in symbols, from 0 to 2^24; the order of the n-gram model is
-        m + 1: ``lmplz -o 5`` is ``max_depth=4``. The `max_depth` of the estimator is
-        set to the same value; another value in the estimator is an error. A model
-        inside a mixture may have shorter contexts. ``max_depth=0``, for unigrams, needs
-        a smoother or log-linear model, such as
-        :class:`~sklstruct.smoothing.KneserNeyLM`. A
-        :class:`~sklstruct.mixture.FactoredLM` with `concentration` also uses earlier
-        words of the sentence.
+        m + 1: ``lmplz -o 5`` is ``max_depth=4``. The estimator gets the same
+        `max_depth`; another value in the estimator is an error. A model inside a
+        mixture may have shorter contexts. ``max_depth=0``, for unigrams, needs a
+        smoother or a log-linear model. A :class:`~sklstruct.mixture.FactoredLM` with
+        `concentration` also uses earlier words of the sentence.
 
     min_count : int, default=1
         Words that occur less often in training become `unknown`; at least 1.
@@ -153,9 +145,9 @@ class LanguageModel(
 
     out_of_vocabulary : {"error", "exclude"}, default="error"
         The treatment of words outside the vocabulary if ``unknown=None``. "error": an
-        error that names the word. "exclude": the position is not counted in scoring and
-        in learning from windows, and the history of the next words begins after the
-        word. Smoothers and log-linear models raise an error for such words in training.
+        error names the word. "exclude": the position is not counted in scoring and in
+        learning from windows, and the history of the next words begins after the word.
+        Smoothers and log-linear models raise an error for such words in training.
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
         A folder, or a file if the estimator is fitted once. Every part of the estimator
@@ -169,9 +161,9 @@ class LanguageModel(
         The fitted clone. None for a model read by `load`.
 
     backoff_model_ : BackoffModel
-        The model over the symbols, if the estimator, alone or in a pipeline after a
-        SuffixTreeVectorizer, fits a BackoffModel. Arrays are shared. After a
-        ContextRefiner the attribute is missing, as contexts are not histories of words.
+        The back-off model, if the estimator fits one, alone or in a pipeline after a
+        SuffixTreeVectorizer. Arrays are shared. After a ContextRefiner the attribute is
+        missing, because the contexts are not histories of words.
 
     vocabulary_ : object ndarray of shape (n_classes,)
         The symbols that are predicted: words in sorted order, `unknown`, `end`.
@@ -185,8 +177,8 @@ class LanguageModel(
     Notes
     -----
     `score` is the mean natural log-likelihood per token, unknown words and end marks
-    counted, so a search over ``estimator__lam`` or `max_depth` needs no `scoring`.
-    Do not tune `min_count` or `vocabulary` by it: the fewer words are known, the
+    counted, so a search over ``estimator__lam`` or `max_depth` needs no `scoring`. Do
+    not tune `min_count` or `vocabulary` by `score`: the fewer words are known, the
     easier the task.
 
     Estimators that fit a BackoffModel are scored in compiled code. Other estimators

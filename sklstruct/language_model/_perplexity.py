@@ -241,8 +241,8 @@ class PerplexityTransformer(TransformerMixin, TextEstimator):
     Parameters
     ----------
     model : path, kenlm.Model, FrozenEstimator or LanguageModel
-        The model. A path of an ARPA file or a KenLM binary, or a
-        :class:`sklstruct.compat.kenlm.Model`, scores as KenLM does;
+        The path of an ARPA file or of a binary file of KenLM, or a
+        :class:`sklstruct.compat.kenlm.Model`, scores as KenLM does.
         ``FrozenEstimator(language_model)`` is a fitted :class:`LanguageModel` of any
         kind. A `LanguageModel` that is not fitted is trained on the documents of `fit`.
 
@@ -272,16 +272,16 @@ class PerplexityTransformer(TransformerMixin, TextEstimator):
 
     Notes
     -----
-    A model of KenLM's kind counts the words of a line and its end, and unknown words as
-    its ``<unk>``; words end at white space of ASCII, as in KenLM's Python module. A
-    LanguageModel with ``unknown=None`` needs ``out_of_vocabulary="exclude"``, and
-    leaves unknown words out. Marks that occur in a text are words to KenLM, and unknown
-    words to a LanguageModel.
+    A model that scores as KenLM counts the words of a line and its end, and unknown
+    words as ``<unk>``; words end at white space of ASCII. A LanguageModel with
+    ``unknown=None`` needs ``out_of_vocabulary="exclude"``, and leaves unknown words
+    out. A mark that occurs in a text is a word for KenLM, and an unknown word for a
+    LanguageModel.
 
-    CCNet's ``DocLM`` is ``normalize="ccnet"``; its chain of sentencepiece and ``DocLM``
-    normalises the whole document, without its line ends: ``normalize="ccnet",
-    tokenizer=pieces.encode_as_pieces`` and documents ``d.replace("\n", "")``. CCNet
-    rounds to one decimal.
+    ``normalize="ccnet"`` is the ``DocLM`` of CCNet. CCNet's chain of sentencepiece and
+    ``DocLM`` normalises the whole document without its line ends: use
+    ``normalize="ccnet", tokenizer=pieces.encode_as_pieces`` and documents
+    ``d.replace("\n", "")``. CCNet rounds to one decimal.
 
     The difference of two models is that of Moore and Lewis [2]_.
 

@@ -121,7 +121,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         squared_hinge with C and log_loss (ovr_log_loss with several labels) with 10 C
         to a part of the classes, and of the samples if there are more than 15 000. The
         second loss is chosen if its log-loss on the fold is smaller by .01 nats per
-        sample and, for log_loss, by 3 %; "auto" needs ``calibration="fold"``.
+        sample and, for log_loss, by 3 %. Needs ``calibration="fold"``.
 
     C : float, default=1.0
         Inverse of the regularisation strength, positive. For rows of about unit length
@@ -153,10 +153,10 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         in [0, 1). 0.02 makes models of text several times smaller.
 
     threshold : float or "f1", default=0.5
-        With several labels, the labels of a larger probability are predicted; in
-        (0, 1). "f1": the threshold of largest micro-averaged F1 on the fold. It must be
-        0.5 with one label per sample, and with ``calibration=None``, when the labels of
-        positive scores are predicted.
+        With several labels, the labels with a larger probability are predicted; in (0,
+        1). "f1": the threshold with the largest micro-averaged F1 on the fold. Must be
+        0.5 with one label per sample and with ``calibration=None``; without calibration
+        the labels with positive scores are predicted.
 
     class_weight : dict or "balanced", default=None
         Weight >= 0 of each class, as in scikit-learn; multiplies `sample_weight`.

@@ -102,9 +102,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     lam : float, default=0.2
         Strength :math:`\lambda`, from 0 to 1e50. The loss is a total over the samples,
-        so `lam` is in counts, like an absolute discount: one value serves all corpus
-        sizes. The defaults of `lam` and `alpha` are for the default penalty and words;
-        the pages of the penalties have values to begin with.
+        so `lam` is measured in counts, like an absolute discount, and the same value
+        suits texts of all sizes. The defaults of `lam` and `alpha` are for the default
+        penalty and words; :ref:`loglinear` has values for the other penalties.
 
     alpha : float or array-like of shape (depth + 1,), default=1.0
         Weight of the features by depth: :math:`\beta_k = \alpha^k` for a number, or the
@@ -115,10 +115,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         Whether weights are non-negative. With a `prior` they have either sign.
 
     min_count : int, default=1
-        Contexts are left out if the sum of the weights of their samples is less; at
-        least 1, which keeps all contexts. Most contexts of a text occur once, so a fit
-        with 2 takes less memory and time. `min_count` cannot be combined with a
-        `prior`, an active set, `partial_fit` or collapsed paths.
+        Contexts with a smaller sum of sample weights are left out; at least 1, which
+        keeps all contexts. Most contexts of a text occur once, so a fit with 2 takes
+        less memory and time. Not with a `prior`, an active set, `partial_fit` or
+        collapsed paths.
 
     solver : name or Solver, default="auto"
         The method and its stopping rules, as a name or as an object with `tol`,
@@ -138,9 +138,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
         A file such as ``fit.ckpt``, or a folder for many fits: `fit` writes its state
-        there every minute, at its end and on Ctrl-C, and continues from it in another
-        process; see `Checkpoint`. A file of other data or parameters is refused; `tol`,
-        `max_iter` and, unless it is None, `gap_tol` may change. Not for `partial_fit`.
+        every minute, at its end and on Ctrl-C, and continues from this state in another
+        process; see `Checkpoint`. A file of other data or parameters is an error;
+        `tol`, `max_iter` and, unless it is None, `gap_tol` may change. Not for
+        `partial_fit`.
 
     padding : object, default=None
         The symbol that marks missing history in dense X.
@@ -183,8 +184,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         subdifferential (by the proximal mapping) and :math:`c_p` the count of the pair.
 
     gap_ : float
-        Duality gap: no weights that each add at most 25 to a score have a penalised
-        loss that is lower by more than this, in nats, total over the samples. Infinite
+        Duality gap, in nats, total over the samples: the penalised loss is at most this
+        much above the loss of any weights that each add at most 25 to a score. Infinite
         if a callback stopped an active set, and on the shards of a tree.
 
     backoff_model_ : BackoffModel
@@ -207,7 +208,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     With `collapse=True` in the vectorizer, merged suffixes share one weight. With alpha
     = 1 and a `depth_weight` of 1 the optimum is the optimum on the trie. With other
     values the probabilities can differ much from the trie, and a UserWarning says so.
-    `TreeL2` is refused.
+    `TreeL2` raises an error.
 
     References
     ----------

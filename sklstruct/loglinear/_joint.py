@@ -88,30 +88,31 @@ class JointLogLinear(
         :math:`\beta_k = \alpha^k`; positive, at most 1.
 
     min_count : int, default=1
-        Contexts whose samples weigh less in sum have no weights, and a path ends at
-        the last one that has; at least 1, which keeps all that occur. Of the contexts
-        of a text most occur once: 2 takes less memory and time.
+        Contexts with a smaller sum of sample weights are left out, and paths end before
+        them; at least 1, which keeps all contexts. Most contexts of a text occur once,
+        so a fit with 2 takes less memory and time.
 
     solver : {"auto", "tree_metric"} or Solver, default="auto"
         The stopping rules, as an `AutoSolver` or a `TreeMetricSolver` with `tol`,
         `max_iter`, `gap_tol` and `verbose`; a name has the default rules. The method is
-        the same: Newton steps of one tree after the other in the metric of
-        `TreeMetricSolver`, with momentum. The scores of all samples for all classes are
-        kept, in 4 bytes each; samples whose contexts are the same on all paths share
-        their scores.
+        always the same: Newton steps of one tree after the other in the metric of
+        `TreeMetricSolver`, with momentum. The fit stores one score of 4 bytes for each
+        class and sample; samples with the same contexts on all paths share their
+        scores.
 
         `max_iter` counts passes over all trees. The residual is relative to the sum of
-        all sample weights: with weights of very different sizes it is small far from
-        the optimum too. Then a ConvergenceWarning says so; set `gap_tol`, which costs
-        about a pass for each look at the gap, and 24 bytes for each weight.
+        all sample weights. With weights of very different sizes the residual can be
+        small far from the optimum, and a ConvergenceWarning says so. Then set
+        `gap_tol`: each computation of the gap takes about as long as a pass, and needs
+        24 bytes for each weight.
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
-        As in `StructuredLogLinearLM`; `gap_tol` may change from and
-        to None as well. The file holds the scores, and 16 bytes for each weight.
+        As in `StructuredLogLinearLM`; `gap_tol` may also change from or to None. The
+        file has the scores, and 16 bytes for each weight.
 
     padding : object, default=None
-        The symbol that marks missing history in X, for ``"passthrough"``; transformers
-        have their own, and give -1.
+        The symbol that marks missing history in X, for ``"passthrough"``. Transformers
+        have a separate parameter, and return -1 for missing history.
 
     classes : array-like of shape (n_classes,), default=None
         All symbols that can be predicted, in any order. None: those of y.
@@ -127,8 +128,8 @@ class JointLogLinear(
         Sorted.
 
     distribution_ : Distribution
-        The trees with their weights, which answers in ids. It has the weights that are
-        not 0, in single precision; rows sum to 1 as exactly as with double precision.
+        The trees with the weights that are not 0, in single precision, for queries by
+        ids. Rows sum to 1 as exactly as in double precision.
 
     coef_ : ndarray of shape (n_pairs,)
         Weights of the pairs of a context and a class, tree after tree.
@@ -166,17 +167,15 @@ class JointLogLinear(
     Several trees explain the same samples with more weights: choose a larger `lam` and
     a smaller `alpha` than for one tree.
 
-    The scores are in single precision and change with the weights,
-    so that ``optimality_``, and ``objective_`` between its first and its last entry,
-    have the rounding of as many changes as there were passes: some 1e-6 of the
-    objective after a thousand. The first and the last entry are computed in double
-    precision from the weights. The fitted weights are those of the best pass, up to
-    this rounding, and never worse than the start. If rounding hides every step that
-    would lead downward, the fit ends with a ConvergenceWarning.
+    The scores are in single precision and change in each pass. Therefore
+    ``optimality_``, and ``objective_`` between its first and its last entry, contain
+    rounding errors that add up: about 1e-6 of the objective after a thousand passes.
+    The first and the last entry are computed in double precision. The fitted weights
+    are those of the best pass, up to this rounding, and never worse than the start. If
+    rounding prevents every further decrease, the fit ends with a ConvergenceWarning.
 
-    The cost of a pass is, for each tree, a row of n_classes exponentials for all
-    samples of the same contexts, a row of additions a context, and a few passes over
-    the pairs.
+    A pass computes, for each tree, n_classes exponentials for all samples with the same
+    contexts, n_classes additions per context, and a few passes over the pairs.
 
     References
     ----------

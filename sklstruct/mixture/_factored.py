@@ -250,9 +250,9 @@ class FactoredLM(ModelClassifier):
         of `concentration`; given estimators have their own parameter.
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
-        A folder (a name without a suffix), for the fits of the models that are made by
-        default, so only with ``class_estimator=None``; estimators that are given have
-        their own. See `sklstruct.StructuredLogLinearLM`.
+        A folder (a name without a suffix) for the fits of the default models, so only
+        with ``class_estimator=None``. Estimators that you pass have a separate
+        parameter. See `sklstruct.StructuredLogLinearLM`.
 
     classes : array-like of shape (n_classes,), default=None
         All symbols that can be predicted, in any order. None: those of y.

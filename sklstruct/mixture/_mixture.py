@@ -183,13 +183,13 @@ class MixtureLM(NamedMembers, ModelClassifier):
         Constant weights; None if they depend on the history, see `predict_weights`.
 
     weight_gap_ : float or None
-        For ``"em"``: no other constants have a mean log-likelihood of a held-out sample
-        that is larger by more than this, in nats,
+        For ``"em"``: upper bound of the increase of the mean log-likelihood of a
+        held-out sample by any other constants, in nats,
 
         .. math::
             \max_k \frac{1}{n} \sum_i \frac{P_k(y_i \mid x_i)}{P(y_i \mid x_i)} - 1,
 
-        as the likelihood is concave. None for other weights.
+        because the likelihood is concave. None for other weights.
 
     n_features_in_ : int
         Number of columns of X.
@@ -205,12 +205,12 @@ class MixtureLM(NamedMembers, ModelClassifier):
 
     Notes
     -----
-    A frozen model gives the matched depth, not the training weight, which is 0 for
-    ``"logistic"``; ``"by_count"`` refuses such a model as its first tree.
+    The training weights of a frozen model are not known. ``"logistic"`` uses 0, and
+    ``"by_count"`` raises an error if the first tree is frozen.
 
-    Transformers, such as word classes, see no held-out samples while the weights are
-    learnt: models whose contexts are made from them would get too much weight. With
-    `refit` they are then fitted to all samples as well.
+    Transformers, such as word classes, are not fitted to held-out samples while the
+    weights are learned. Otherwise models of their contexts would get too much weight.
+    With `refit` the transformers are then fitted to all samples.
 
     Inside a `FactoredLM` the mixtures for classes and for the words of a class have
     separate weights. The gate for words may use contexts of the models of their

@@ -28,9 +28,8 @@ classes : array-like of shape (n_classes,), default=None
 """,
     "max_depth": """
 max_depth : int, default=None
-    Longest context m, in symbols; an m-gram of other tools is ``max_depth = m -
-    1``. None: as many as X has columns (or, for path matrices, levels). 0 is
-    the unigram model.
+    Longest context m, in symbols; the n-grams have m + 1 symbols. None: the number of
+    columns of X, or of levels of a path matrix. 0 is the unigram model.
 """,
     "attributes": """
 backoff_model_ : BackoffModel
@@ -52,9 +51,9 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
 INTERPOLATE = r"""
 interpolate : bool, default=True
     False gives the back-off form: no second term for symbols seen after n, and
-    :math:`b(n) P(y \mid \mathrm{parent}(n))` for the others, with b(n) such that
-    the row sums to 1. If all classes were seen after a context, no class is left to
-    back off to, and the context interpolates in both forms.
+    :math:`b(n) P(y \mid \mathrm{parent}(n))` for all other symbols, with b(n) such that
+    the row sums to 1. A context after which all classes were seen interpolates in both
+    forms.
 """
 CONSTRAINTS: dict[str, Any] = {
     "max_depth": [None, Interval(Integral, 0, None, closed="left")],

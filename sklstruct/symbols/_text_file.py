@@ -58,32 +58,31 @@ class TextFile:
     Parameters
     ----------
     files : str, os.PathLike, binary file object, or list of them
-        Files in UTF-8, plain or packed (gzip, bzip2, xz; zstd from Python 3.14
-        on, before with the package ``backports.zstd``), which their first bytes tell.
-        A name that is not a file and holds ``*``, ``?`` or ``[`` is a pattern, and
-        stands for the files that match it, in sorted order. The rest of a file object,
-        such as ``sys.stdin.buffer``, or of a named pipe is copied to a temporary file
-        in `folder` first, as a text may be read more than once.
+        Files in UTF-8, plain or compressed (gzip, bzip2, xz; zstd from Python 3.14 on,
+        before with the package ``backports.zstd``), recognised by their first bytes. A
+        name that is not a file and contains ``*``, ``?`` or ``[`` is a pattern for
+        files, in sorted order. A file object, such as ``sys.stdin.buffer``, or a named
+        pipe is first copied to a temporary file in `folder`, because a text can be read
+        more than once.
 
     skip_blank_lines : bool, default=True
-        Whether lines without a word are left out. False: they are empty sentences, as
-        KenLM takes them.
+        Whether lines without a word are left out. False: such lines are empty
+        sentences, as in KenLM.
 
     max_line_bytes : int, default=16777216
-        A longer line is an error, at least 1: such a file has no line for each
-        sentence. No more than that and a block of a megabyte is held of a line before
-        it is refused; one within the limit is held whole, and numbering it takes up to
-        eight times its bytes.
+        Largest number of bytes of a line, at least 1. A longer line is an error,
+        because such a file does not have one sentence per line. A line needs up to
+        eight times its bytes of memory.
 
     memory : int, default=None
-        Bytes that reading and counting may take in `LanguageModel.fit`, besides the
-        model itself. A text that needs more is read twice, its parts are counted one
-        by one, and their counts are merged on the disk. None: half of what the machine
-        has. The model does not depend on it.
+        Bytes for reading and counting in `LanguageModel.fit`, besides the model itself.
+        A text that needs more is read twice, its parts are counted one by one, and
+        their counts are merged on the disk. None: half of the memory of the machine.
+        The model does not depend on `memory`.
 
     folder : str or os.PathLike, default=None
-        Folder of temporary files: those of the counts, for the time of the fit, and
-        copies of file objects. None: the folder of the system for temporary files.
+        Folder of temporary files: counts during the fit, and copies of file objects.
+        None: the system's folder for temporary files.
 
     Attributes
     ----------
@@ -109,13 +108,10 @@ class TextFile:
 
     Notes
     -----
-    Lines end at a line feed and nowhere else. A byte order mark at the beginning of a
-    file is skipped. The model that reads a line splits it, by its `analyzer`: by
-    "word" a line gives the words of ``line.split()``, so that spaces of all widths, the
-    no-break space and the carriage return separate words; by "kenlm" only space, tab,
-    carriage return and NUL do; by "char" each character is a symbol, except a carriage
-    return at the end of a line. A line is blank if it has no word; by "char", if it
-    has white space only.
+    A line ends only at a line feed. A byte order mark at the beginning of a file is
+    skipped. The model that reads a line splits the line by the rule of its `analyzer`
+    (see `LanguageModel`). A line is blank if it does not contain a word; with "char",
+    if it has white space only.
 
     Examples
     --------

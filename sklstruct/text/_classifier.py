@@ -91,22 +91,21 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
 
         - "letters": 1 to 4 letters inside words, for languages and short texts.
         - "words": 1 or 2 words.
-        - "both": the words beside the letters, for topics and intents. Both parts of a
-          row have the length :math:`1/\sqrt2`.
-        - "auto": "letters" or "both", whichever has the smaller log-loss on a half of
-          at most 5000 texts, drawn at random, after a linear classifier has learned the
-          other half. If the difference is at most two standard errors, the halves also
-          change their places. If there are more texts or labels than were compared,
-          "both" unless "letters" is better by two standard errors: a model of more
-          texts gains more from words. "letters" if there are too few texts, or no
-          n-gram of "words".
+        - "both": words and letters, for topics and intents. Both parts of a row have
+          the length :math:`1/\sqrt2`.
+        - "auto": "letters" or "both". At most 5000 texts, drawn at random, are divided
+          into halves. A linear classifier learns one half. The n-grams with the smaller
+          log-loss on the other half are chosen. If the difference is at most two
+          standard errors, the halves also change their places. If there are more texts
+          or labels than were compared, "both" unless "letters" is better by two
+          standard errors. "letters" if there are too few texts, or no n-gram of
+          "words".
         - An `NgramVectorizer`, or another transformer of texts, which may learn from
           the labels too; it is cloned.
 
     ngram_range : tuple (shortest, longest), default=None
-        Lengths of the n-grams of "letters" or "words"; for "both" the lengths of the
-        n-grams of letters. None: the lengths above, which "auto" and a vectorizer need.
-        1 <= shortest <= longest.
+        Lengths of the n-grams of "letters" or "words"; for "both" of the letters. 1 <=
+        shortest <= longest. None: the lengths above. "auto" and a vectorizer need None.
 
     min_df : int or float, default=None
         Fewest training texts that have an n-gram. An int of at least 1 is a number of
@@ -164,15 +163,14 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
     Notes
     -----
     A text without any known n-gram (a space does not count) gets the probabilities
-    ``class_prior_``, whatever the classifier. A score of the classifier for a row of
-    zeros is an extrapolation: few or no training texts have such a row.
+    ``class_prior_``, because few or no training texts have a row of zeros.
 
     With ``threshold="f1"``, at least 1000 texts with a label, 50 texts per label on
     average, at most 1000 labels and a `taxonomy` without labels as inner nodes, a
-    second linear classifier learns each label from the answers for all labels [1]_, of
-    three further fits for texts that they had not learned, with the trees of
-    ``estimator_``. Probabilities are the mean of those of ``estimator_`` and of the
-    second classifier.
+    second linear classifier learns each label from the probabilities of all labels
+    [1]_. These probabilities come from three further fits with the trees of
+    ``estimator_``, each for texts that it had not learned. The probabilities of the
+    model are the mean of those of ``estimator_`` and of the second classifier.
 
     References
     ----------

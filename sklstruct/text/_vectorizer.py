@@ -110,7 +110,7 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         N-grams in more training texts are left out; a number or a share, as `min_df`.
 
     max_features : int or None, default=None
-        Keep only so many n-grams, the most frequent in the training texts. At least 1.
+        Largest number of n-grams; the most frequent n-grams are kept. At least 1.
 
     vocabulary : mapping, iterable of str or None, default=None
         N-grams of the columns, in this order, or with their columns. `min_df`, `max_df`
@@ -155,11 +155,11 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
     texts (before `min_df` is applied), and buffers of a bounded size. For strings that
     are not ASCII Python makes and keeps a copy in UTF-8.
 
-    The idf is always that of TfidfVectorizer with ``smooth_idf=True``, its default, and
-    the values are float64. The parameters `preprocessor`, `tokenizer`, `token_pattern`
-    and `strip_accents` do not exist here: change the texts before they are passed, or
-    use TfidfVectorizer in the same pipelines. Instead of `binary` use
-    :class:`~sklearn.preprocessing.Binarizer` after a vectorizer of counts.
+    The idf is that of TfidfVectorizer with ``smooth_idf=True``, the default, and the
+    values are float64. Instead of `preprocessor`, `tokenizer`, `token_pattern` and
+    `strip_accents`, change the texts first, or use TfidfVectorizer in the same
+    pipelines. Instead of `binary` use :class:`~sklearn.preprocessing.Binarizer` after a
+    vectorizer of counts.
 
     Examples
     --------

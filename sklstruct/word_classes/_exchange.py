@@ -48,13 +48,14 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         Number of classes, at least 1 and at most the number of distinct words.
 
     offsets : tuple of int, default=(1, 2)
-        Distinct places of the neighbours: k > 0 is the word k places after the word,
-        k < 0 the one before it; not 0. The default, the words that follow, is for
-        classes in contexts; ``(-1, 1)`` is for classes that are predicted.
+        Positions of the neighbours, distinct and not 0: k > 0 is the word k positions
+        after the word, k < 0 the word -k positions before. The default, the words that
+        follow, is for classes in contexts; ``(-1, 1)`` is for classes that are
+        predicted.
 
     max_iter : int, default=12
         Largest number of passes over the words, at least 0 (the start alone). The
-        search ends there without a warning: the last passes change little.
+        search ends there without a warning, because the last passes change little.
 
     init : {"frequent", "random"}, default="frequent"
         The order in which words are visited. "frequent": from the most frequent to the
@@ -82,8 +83,8 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         The class of each. Classes are numbered from the most frequent to the least.
 
     n_clusters_ : int
-        Number of classes. It is also the class of `classes_of` for words that were not
-        seen in `fit`.
+        Number of classes, and the class that `classes_of` returns for words that were
+        not seen in `fit`.
 
     objective_ : float
         :math:`\ell`, in nats.
@@ -105,9 +106,8 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
 
     Notes
     -----
-    A visit costs O(distinct features of the word × `n_clusters`); a pass, at most
-    (number of distinct pairs (w, f)) × `n_clusters` additions. Memory is 12 bytes for
-    each feature and class.
+    A pass takes at most (number of distinct pairs (w, f)) × `n_clusters` additions. The
+    memory is 12 bytes for each feature and class.
 
     References
     ----------

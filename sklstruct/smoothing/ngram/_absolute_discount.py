@@ -63,8 +63,9 @@ class AbsoluteDiscountLM(DiscountingSmoother):
 
     Notes
     -----
-    Its lower orders are estimated on the counts of the text, so that each of them alone
-    is a language model, too, and pruning keeps it one; those of Kneser-Ney are not.
+    The lower orders are estimated from the counts of the text, so each of them alone is
+    also a language model of the text, and the model can be pruned. The lower orders of
+    Kneser-Ney smoothing are not such models.
 
     Fractional `sample_weight`: as in `KneserNeyLM`.
 

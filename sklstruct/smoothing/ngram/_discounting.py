@@ -44,20 +44,20 @@ DOCS: dict[str, str] = {
 - a number, 0 < D <= 1: for every count and depth.
 - a sequence of floats (D_1, ..., D_k), 0 < D_i <= i: for the counts 1, 2, ...,
   k and more, at every depth.
-- an array of such rows, like ``discounts_``: for the depths 0, 1, ..., the last
-  also for deeper ones.
+- an array of such rows, like ``discounts_``: for the depths 0, 1, ...; the last row
+  also for all deeper depths.
 
-If the estimates do not exist (small, character and closed-vocabulary
-data) or are out of range, the depth gets 0.5, 1, 1.5 (modified) or 0.75
+If a formula cannot be computed (texts of characters, small texts, closed vocabularies)
+or gives a discount out of range, the depth gets 0.5, 1, 1.5 (modified) or 0.75
 (single), and one warning names all such depths and the reasons.
 """,
     "by_block": """
 ``"by_block"``: sixteen per depth, for the counts 1, 2, 3, 4 and more of pairs that
-occurred in 1, 2, 3, 4 and more blocks of the text, runs of 10 000 samples (a text of
-fewer than 100 000 samples is cut into ten blocks); modified ones for the unigrams. The
-discounts maximise the likelihood of the training samples. Each sample is scored by the
-counts without its section, a sequence of blocks. `X` must be dense and in the order of
-the text. Needs `interpolate`.
+occurred in 1, 2, 3, 4 and more blocks of the text; modified discounts for the unigrams.
+A block is a run of 10 000 samples, or a tenth of a text of fewer than 100 000 samples.
+The discounts maximise the likelihood of the training samples. Each sample is scored by
+the counts without its section, a sequence of blocks. `X` must be dense and in the order
+of the text. Needs `interpolate`.
 """,
     "interpolate": rf"""
 {_engine.INTERPOLATE.strip()} Discounts must
@@ -65,11 +65,11 @@ the text. Needs `interpolate`.
 """,
     "min_count": """
 min_count : int or array-like of shape (n_depths,), default=1
-    Pairs of lower counts are removed: one number for every depth from 1 on, or one for
-    each depth 0, 1, ..., the last also for deeper ones; at least 1 and not falling.
-    The unigrams stay. Discounts are estimated on all pairs, and the mass of removed
-    pairs goes to the lower order, as with ``--prune`` of lmplz, whose thresholds are
-    smaller by 1.
+    Pairs of lower counts are removed: one number for every depth from 1 on, or one
+    number for each depth 0, 1, ..., the last also for all deeper depths; at least 1 and
+    not falling. The unigrams stay. Discounts are estimated on all pairs, and the
+    probability of removed pairs goes to the lower order, as with ``--prune`` of lmplz,
+    whose thresholds are smaller by 1.
 """,
     "discounts": """
 discounts_ : ndarray of shape (`depth_` + 1, n_discounts)

@@ -38,13 +38,12 @@ class GrownLM(BackoffClassifier):
 
     over sets W of pairs of a context and a class, by a greedy search. c(n, y) is the
     number of times that y followed n, T(n, y) the number of these samples whose whole
-    history is n, and b(n) is such that the probabilities after n sum to 1. An automaton
-    of the model has an arc for each pair; therefore a pair (n, y), the n-gram "n y",
-    can enter W only after its prefix, the n-gram "n", and its suffix, the n-gram
-    "parent(n) y". The search begins with the shortest n-grams, and tries the n-grams of
-    one context in the order of their counts, and n-grams of equal counts by their
-    probability in the parent, smallest first. An n-gram is added if it raises the
-    log-likelihood by more than :math:`\lambda`.
+    history is n, and b(n) is such that the probabilities after n sum to 1. A pair (n,
+    y), the n-gram "n y", can enter W only after the n-grams "n" and "parent(n) y", so
+    that an automaton of the model has one arc for each pair. The search begins with the
+    shortest n-grams. It tries the n-grams of one context in the order of their counts,
+    and n-grams of equal counts by their probability in the parent, smallest first. An
+    n-gram is added if it raises the log-likelihood by more than :math:`\lambda`.
 
     Parameters
     ----------
@@ -56,9 +55,9 @@ class GrownLM(BackoffClassifier):
 
     discount : float, default=0.5
         :math:`\delta`, at least 0 and below 1: the amount that is subtracted from the
-        count of every added pair. Use 0 for expected counts of a distribution that is
-        to be approximated. Use a positive discount for a text. Otherwise classes that
-        did not occur after a context can get probability 0.
+        count of every added pair. Use 0 for expected counts of a distribution, and a
+        positive discount for a text: otherwise classes that did not occur after a
+        context can get probability 0.
 
     base : "uniform" or unigram estimator, default="uniform"
         Uniform: the unigrams are discounted by `discount` (by 1/2 if that is 0 and a

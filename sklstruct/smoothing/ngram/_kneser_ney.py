@@ -65,14 +65,12 @@ class KneserNeyLM(DiscountingSmoother):
     Fitting costs O(P) for the P pairs of the context tree, after O(n m) for the tree.
 
     Fractional `sample_weight`: each function of an integer count (D, :math:`n_i`, and
-    the indicator that a predecessor is one distinct symbol) is interpolated
-    linearly between integers, except that a count a < 1 keeps :math:`(1 - D_1) a^2`
-    after discounting. Weight 2 is thus exactly a repetition and weight 0 an absence,
-    and the interpolated model is continuous in the weights, at 0 too: the row of a
-    context of vanishing weight tends to its parent's.
+    the number of different symbols before) is interpolated linearly between integers,
+    except that a count a < 1 keeps :math:`(1 - D_1) a^2` after discounting. A sample of
+    weight 2 counts as two samples, and a sample of weight 0 does not count. The
+    interpolated model is continuous in the weights.
 
-    A path matrix of a collapsed tree gives the model of the trie: its merged contexts,
-    whose adjusted counts differ, are separated.
+    A path matrix of a collapsed tree gives the model of the trie.
 
     References
     ----------

@@ -77,11 +77,12 @@ class WittenBellLM(_engine.NGramSmoother):
     that the model is continuous where a weight goes to 0, and a weight of 2 is a
     repetition.
 
-    With :math:`\kappa = 1` perplexity rises with the order on large texts: a context
-    that was seen once gives half of its mass to new symbols, which is too much. Larger
-    strengths mend this. Estimated strengths are maximum a posteriori, by L-BFGS with
-    the exact gradient, under a normal prior on :math:`\log\kappa` that is worth a
-    hundredth of a sample. An evaluation costs O(pairs).
+    With :math:`\kappa = 1` the perplexity rises with the order on large texts, because
+    a context that was seen once gives half of the probability to the symbol that
+    followed, which is too much. Larger strengths lower the perplexity. Estimated
+    strengths are maximum a posteriori, by L-BFGS with the exact gradient, under a
+    normal prior on :math:`\log\kappa` with the weight of a hundredth of a sample. An
+    evaluation costs O(pairs).
 
     References
     ----------
