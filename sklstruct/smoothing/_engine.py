@@ -1,4 +1,4 @@
-"""NGramSmoother: base of the smoothers that mix a context with its parent."""
+"""NGramSmoother: base of the smoothers that combine a context with its parent."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ classes : array-like of shape (n_classes,), default=None
     "max_depth": """
 max_depth : int, default=None
     Longest context m, in symbols; an m-gram of other tools is ``max_depth = m -
-    1``. None: as many as X has columns (or, for path matrices, levels). 0 is
-    the unigram model.
+    1``. None: the number of columns of X (for path matrices, of levels). 0 is the
+    unigram model.
 """,
     "attributes": """
 backoff_model_ : BackoffModel
@@ -53,8 +53,8 @@ INTERPOLATE = r"""
 interpolate : bool, default=True
     False gives the back-off form: no second term for symbols seen after n, and
     :math:`b(n) P(y \mid \mathrm{parent}(n))` for the others, with b(n) such that
-    the row sums to 1. If all classes were seen after a context, no class is left to
-    back off to, and the context interpolates in both forms.
+    the row sums to 1. If all classes were seen after a context, the context
+    interpolates in both forms.
 """
 CONSTRAINTS: dict[str, Any] = {
     "max_depth": [None, Interval(Integral, 0, None, closed="left")],
@@ -65,7 +65,7 @@ CONSTRAINTS: dict[str, Any] = {
 
 
 class NGramSmoother(BackoffClassifier):
-    r"""Base of the smoothers that hand mass down the contexts.
+    r"""Base of the smoothers that combine a context with its parent.
 
     .. math::
         P(y \mid n) = \mathrm{discounted}(n, y) + \mathrm{mass}(n)\, P(y \mid
@@ -86,14 +86,15 @@ class NGramSmoother(BackoffClassifier):
     ) -> tuple[np.ndarray, np.ndarray]:
         """The discounted probability of each pair and the back-off mass of each node.
 
-        Of the levels from first_level on. New arrays; the probabilities may be written
-        into the counts.
+        For the levels from first_level on. The probabilities may be written into
+        `count`.
         """
 
     def _base_level(self, root: np.ndarray) -> tuple[np.ndarray, int]:
-        """(the distribution above the depth `first`, `first`); root: its counts."""
-        # A unigram estimator has smoothed the counts; smoothing them again would give
-        # the unseen classes only a share of its mass for them.
+        """(the distribution above the depth `first`, `first`); root: counts of the
+        root."""
+        # A unigram estimator has already smoothed the counts. If they were smoothed
+        # again, unseen classes would get only a part of their probability.
         first = 0 if isinstance(self.base, str) else 1
         return base_distribution(self.base, root, self.classes_), first
 

@@ -44,8 +44,8 @@ DOCS: dict[str, str] = {
 - a number, 0 < D <= 1: for every count and depth.
 - a sequence of floats (D_1, ..., D_k), 0 < D_i <= i: for the counts 1, 2, ...,
   k and more, at every depth.
-- an array of such rows, like ``discounts_``: for the depths 0, 1, ..., the last
-  also for deeper ones.
+- an array of such rows, like ``discounts_``: for the depths 0, 1, ...; the last row is
+  also used for larger depths.
 
 If the estimates do not exist (small, character and closed-vocabulary
 data) or are out of range, the depth gets 0.5, 1, 1.5 (modified) or 0.75
@@ -54,10 +54,10 @@ data) or are out of range, the depth gets 0.5, 1, 1.5 (modified) or 0.75
     "by_block": """
 ``"by_block"``: sixteen per depth, for the counts 1, 2, 3, 4 and more of pairs that
 occurred in 1, 2, 3, 4 and more blocks of the text, runs of 10 000 samples (a text of
-fewer than 100 000 samples is cut into ten blocks); modified ones for the unigrams. The
-discounts maximise the likelihood of the training samples. Each sample is scored by the
-counts without its section, a sequence of blocks. `X` must be dense and in the order of
-the text. Needs `interpolate`.
+fewer than 100 000 samples is cut into ten blocks); modified discounts for the unigrams.
+The discounts maximise the likelihood of the training samples. Each sample is scored by
+the counts without its section, a sequence of blocks. `X` must be dense and in the order
+of the text. Needs `interpolate`.
 """,
     "interpolate": rf"""
 {_engine.INTERPOLATE.strip()} Discounts must
@@ -65,17 +65,18 @@ the text. Needs `interpolate`.
 """,
     "min_count": """
 min_count : int or array-like of shape (n_depths,), default=1
-    Pairs of lower counts are removed: one number for every depth from 1 on, or one for
-    each depth 0, 1, ..., the last also for deeper ones; at least 1 and not falling.
+    Pairs of lower counts are removed: one number for every depth from 1 on, or a number
+    for each depth 0, 1, ..., the last also for larger depths; at least 1 and not
+    falling.
     The unigrams stay. Discounts are estimated on all pairs, and the mass of removed
     pairs goes to the lower order, as with ``--prune`` of lmplz, whose thresholds are
     smaller by 1.
 """,
     "discounts": """
 discounts_ : ndarray of shape (`depth_` + 1, n_discounts)
-    Discounts of the counts 1, 2, ... at each depth; NaN at depth 0 where `base`
-    is an estimator. Of shape (`depth_` + 1, 4, 4) by block: a row for each number
-    of blocks.
+    Discounts of the counts 1, 2, ... at each depth; NaN at depth 0 if `base` is an
+    estimator. With ``"by_block"`` the shape is (`depth_` + 1, 4, 4), with a row for
+    each number of blocks.
 """,
 }
 
@@ -84,7 +85,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
     """Base of the smoothers that subtract a discount from every count."""
 
     held_out_hint = "set discount='tuned'"
-    _counts_contexts = False  # True: a(n, y), the adjusted counts
+    _counts_contexts = False  # True: use adjusted counts a(n, y)
 
     _parameter_constraints: dict = {
         **_engine.CONSTRAINTS,
@@ -136,7 +137,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         return isinstance(self.discount, str) and self.discount == "by_block"
 
     def _used_counts(self, pairs, count):
-        """The counts that are smoothed; they may be written into `count`."""
+        """The counts that are smoothed; they may overwrite `count`."""
         return pairs.adjust_counts(count) if self._counts_contexts else count
 
     def _find(self, discount, pairs, count, first_level):
@@ -182,7 +183,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
             shares = block_shares(pairs, count, spread, self.discounts_, first)
         new_index = None
         if keep is not None:
-            # Shares are those of all pairs; the mass of removed pairs is held back.
+            # Shares are computed for all pairs; the mass of removed pairs is held back.
             pairs, shares, new_index = _shares.leave_out(pairs, *shares, keep)
         numbers = _shares.hand_down(
             pairs, *shares, root, base, first, interpolate=self.interpolate
@@ -190,7 +191,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         return Fitted(pairs, *numbers, new_index)
 
     def _fit_blocks(self, samples: Counted) -> tuple[Counted, np.ndarray]:
-        """(the counts, blocks in which each pair occurred), with `discounts_` set."""
+        """(the counts, the number of blocks of each pair); sets `discounts_`."""
         if not isinstance(samples, DeferredCounts):
             raise ValueError(
                 "discount='by_block' needs the samples in the order of the text: dense "
@@ -204,7 +205,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         base, first = self._base_level(used[: pairs.n_classes])
         rows = self._start(pairs, used, first)
         likelihood = left_out(pairs, count, adjusted, blocks, base, first)
-        rows = rows[:, [0, 1, 2, 2]]  # the last is for more
+        rows = rows[:, [0, 1, 2, 2]]  # the last also for larger counts
         start = np.tile(rows[first:], N_BLOCKS)
         found = np.full((len(rows), N_BLOCKS, N_COUNTS), np.nan)
         best = likelihood.minimize(start, 1e-8, fixed=1 - first)
@@ -220,7 +221,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
 
 def _check_min_count(min_count):
     least = by_depth("min_count", min_count)
-    # If it fell, an n-gram could stay without its beginning.
+    # If min_count fell with the depth, an n-gram could stay without its beginning.
     if not (least >= 1.0).all() or (np.diff(least) < 0).any():
         raise ValueError(
             "min_count must be at least 1 and must not fall with the depth, got "

@@ -56,9 +56,9 @@ class KneserNeyLM(DiscountingSmoother):
 
     See Also
     --------
-    AbsoluteDiscountLM : The same with the counts of the text at every depth.
+    AbsoluteDiscountLM : Uses the counts of the text at every depth.
 
-    sklstruct.symbols.context_windows : Sentences to windows.
+    sklstruct.symbols.context_windows : Converts sentences to windows.
 
     Notes
     -----
@@ -67,9 +67,10 @@ class KneserNeyLM(DiscountingSmoother):
     Fractional `sample_weight`: each function of an integer count (D, :math:`n_i`, and
     the indicator that a predecessor is one distinct symbol) is interpolated
     linearly between integers, except that a count a < 1 keeps :math:`(1 - D_1) a^2`
-    after discounting. Weight 2 is thus exactly a repetition and weight 0 an absence,
-    and the interpolated model is continuous in the weights, at 0 too: the row of a
-    context of vanishing weight tends to its parent's.
+    after discounting. So a sample of weight 2 counts exactly as two samples, and a
+    sample of weight 0 is left out. The interpolated model is continuous in the weights,
+    also at 0: if the weight of a context tends to 0, its row tends to the row of its
+    parent.
 
     A path matrix of a collapsed tree gives the model of the trie: its merged contexts,
     whose adjusted counts differ, are separated.
