@@ -22,13 +22,13 @@ from ._sequence_model import with_unknown
 
 
 def _unknown_share(n_words: int) -> float:
-    """Share of the words of a text that a vocabulary of the commonest n words lacks.
+    """Share of the words of a text that are not among the n most frequent words.
 
     A rule of thumb for English: with the vocabulary of WikiText-2, cut to 100 to 29 000
-    words, it is off by a factor of at most 1.2 on the texts of UD English EWT. The
-    probability that a model itself gives to unknown words is not such a share: with
-    ``min_count=1`` it comes from smoothing alone, and a closed vocabulary has no
-    unknown word.
+    words, the error is at most a factor of 1.2 on the texts of UD English EWT. The
+    probability of unknown words in a model is not used for this share: with
+    ``min_count=1`` it depends only on smoothing, and a closed vocabulary has no unknown
+    word.
     """
     return min(0.5, 10 / np.sqrt(n_words))
 
@@ -48,9 +48,9 @@ class NoisyChannelDecoder(SequenceInference):
         An unfitted `LanguageModel` (or anything that has a `backoff_model_` after
         ``fit(sentences)``) is cloned and fitted. A fitted model inside a
         :class:`~sklearn.frozen.FrozenEstimator` and a `BackoffModel` are not changed.
-        Without `beam_width` it must be, or fit, a back-off model.
+        Without `beam_width`, the model must be, or fit, a back-off model.
 
-    channel : KeypadChannel, EditDistanceChannel or an object like them
+    channel : KeypadChannel, EditDistanceChannel or object with `bind`
         ``bind(words)`` gives an object with ``candidates(observation)`` that returns
         two arrays of one length: indices into words, each at most once, and
         log-likelihoods below infinity. If the object has a method
@@ -84,34 +84,35 @@ class NoisyChannelDecoder(SequenceInference):
     Attributes
     ----------
     transition_model_ : BackoffModel or automaton
-        The language model, with a class for unknown words. With `beam_width` an object
+        The language model, with a class for unknown words. With `beam_width`, an object
         with the `labels` and the states of the language model.
 
     language_model_ : estimator or BackoffModel
         The fitted clone.
 
     classes_ : ndarray of shape (n_words,)
-        The words that the decoder may answer with.
+        The words that the decoder can return.
 
     See Also
     --------
-    HighOrderHMM : Emissions learnt from labelled sequences.
+    HighOrderHMM : Emissions learned from labelled sequences.
 
     Notes
     -----
-    An unknown word is returned as it was observed, and `given` names it so. A word
-    without any candidate is always unknown. The model's probability of unknown words is
-    scaled: it is :math:`\min(1/2, 10 / \sqrt{V})` after the empty context, for V words,
-    about the share of words that a vocabulary of the V commonest words of English
-    lacks. A model without an unknown word gets one.
+    An unknown word is returned as observed, and `given` must name it as observed. An
+    observation without candidates is always unknown. The model's probability of unknown
+    words is scaled to :math:`\min(1/2, 10 / \sqrt{V})` after the empty context, for V
+    words. This is about the share of words in an English text that are not among the V
+    most frequent words. A model without an unknown word gets an unknown word.
 
-    A missing observation (None) allows every word, which makes a lattice of the whole
-    vocabulary: exact, but slow.
+    A missing observation (None) allows every word, so that the lattice has the whole
+    vocabulary, which is exact but slow.
 
-    With `beam_width`, a model asks each position for the rows of all kept histories in
-    one call. Histories with equal states are merged. An unknown word that the model
-    lacks has one probability after all histories, and no history. Each sentence is
-    decoded alone, with an empty cache if the model is a `CacheLM`.
+    With `beam_width`, the rows of all kept histories of a position are computed in one
+    call. Histories with equal states are merged. If the model has no unknown word, an
+    unknown word has the same probability after all histories, and ends the history.
+    Each sentence is decoded independently, with an empty cache if the model is a
+    `CacheLM`.
 
     References
     ----------
@@ -176,7 +177,7 @@ class NoisyChannelDecoder(SequenceInference):
         ----------
         X : iterable of sentences, default=None
             Clean text, as `LanguageModel` reads it. Ignored if `language_model` is
-            fitted already.
+            already fitted.
 
         y : list of sentences, default=None
             The clean sentences if X holds noisy sentences, so that cross-validation
@@ -210,7 +211,7 @@ class NoisyChannelDecoder(SequenceInference):
             if not frozen and getattr(fitted, "from_file", False):
                 raise ValueError(
                     "language_model was read from a file, and fit would train another "
-                    "model in its place; give it as FrozenEstimator(language_model), "
+                    "model in its place; give FrozenEstimator(language_model), "
                     "or give its backoff_model_"
                 )
             if not frozen and text is None:
@@ -287,7 +288,7 @@ class NoisyChannelDecoder(SequenceInference):
             positions, approximate = [], False
             for j, o in enumerate(sequence):
                 o = None if is_unknown(o) else o
-                # 1 and 1.0 are equal, and a channel may spell them.
+                # 1 and 1.0 are equal, but a channel may use their spelling.
                 key = o, repr(o)
                 try:
                     known = key in found
@@ -304,7 +305,7 @@ class NoisyChannelDecoder(SequenceInference):
         return read
 
     def _candidates(self, observation, unknown):
-        """(class ids, log factors, whether some were dropped)."""
+        """(class ids, log-factors, whether candidates were dropped)."""
         if observation is None:
             return self._class_of_label, np.zeros(len(self._class_of_label)), False
         found = self._bound.candidates(observation)
@@ -328,7 +329,7 @@ class NoisyChannelDecoder(SequenceInference):
                 f"channel: log_unknown of {observation!r:.60} must be finite or -inf, "
                 f"got {own}"
             )
-        # The first values are those of the empty context.
+        # The first values of `log_prob` are for the empty context.
         empty = self.transition_model_.log_prob[unknown]
         scale = np.log(_unknown_share(len(self._words))) - empty
         own += scale * self.transition_weight
@@ -353,13 +354,14 @@ class NoisyChannelDecoder(SequenceInference):
 
         given : list of sequences, default=None
             Known words. Each observation has None (unknown), a word, or a set or list
-            of words of which one is right. The answer is exact under this condition.
+            of words of which one is right. The probabilities are exact given this
+            condition.
 
         Returns
         -------
         proba : list of list of (words, proba)
-            For every observation its candidates and their probabilities, most
-            probable first; all 0 if no decoding of the sentence is possible.
+            The candidates of every observation and their probabilities, most probable
+            first; all 0 if no decoding of the sentence is possible.
 
         Raises
         ------
