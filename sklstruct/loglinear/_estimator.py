@@ -97,20 +97,21 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     penalty : name or Penalty, default="elastic_net"
         The shape :math:`\Omega` of the penalty. A name stands for the object with its
-        defaults. Parameters of an object are set and searched as ``penalty__gamma``.
-        The names are
+        defaults. Parameters of an object can be set and searched, for example as
+        ``penalty__gamma``. The names are
         {penalties}
 
     lam : float, default=0.2
         Strength :math:`\lambda`, from 0 to 1e50. The loss is a total over the samples,
         so `lam` is in counts, like an absolute discount: one value serves all corpus
         sizes. The defaults of `lam` and `alpha` are for the default penalty and words;
-        the pages of the penalties have values to begin with.
+        the documentation of each penalty has values to begin with.
 
     alpha : float or array-like of shape (depth + 1,), default=1.0
         Weight of the features by depth: :math:`\beta_k = \alpha^k` for a number, or the
-        :math:`\beta_k` themselves, in order of depth; positive, and no :math:`\beta_k`
-        above 1e50. 1: no weights by depth. Smaller values penalise deep contexts more.
+        :math:`\beta_k` themselves, in order of depth; positive, with no :math:`\beta_k`
+        above 1e50. With 1, all depths have equal weights. Smaller values penalise long
+        contexts more.
 
     positive : bool, default=True
         Whether weights are non-negative. With a `prior` they have either sign.
@@ -135,24 +136,25 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             P(y \mid x) \propto P_{\text{prior}}(y \mid x) \exp s(x, y) ,
 
         so the penalty is on the difference from the weights of the prior. Any back-off
-        model can be a prior. For "auto", "diagonal" and "fista".
+        model can be a prior. Allowed for the solvers "auto", "diagonal" and "fista".
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
         A file such as ``fit.ckpt``, or a folder for many fits: `fit` writes its state
         there every minute, at its end and on Ctrl-C, and continues from it in another
-        process; see `Checkpoint`. A file of other data or parameters is refused; `tol`,
-        `max_iter` and, unless it is None, `gap_tol` may change. Not for `partial_fit`.
+        process; see `Checkpoint`. A file of other data or parameters raises an error;
+        `tol`, `max_iter` and, unless it is None, `gap_tol` may change. Not allowed for
+        `partial_fit`.
 
     padding : object, default=None
         The symbol that marks missing history in dense X.
 
     classes : array-like of shape (n_classes,), default=None
-        All symbols that can be predicted, in any order. None: those of y. Symbols that
-        y lacks get the probability of score 0.
+        All symbols that can be predicted, in any order. None: the symbols of y. Symbols
+        that y lacks get the probability of score 0.
 
     n_jobs : int, default=None
-        Number of threads. None is 1 unless in a `joblib.parallel_config` context, -1
-        all processors. The results do not depend on `n_jobs`.
+        Number of threads. None means 1 unless in a `joblib.parallel_config` context; -1
+        means all processors. The results do not depend on `n_jobs`.
 
     Attributes
     ----------
@@ -174,9 +176,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         With an active set: pairs and contexts that were built during the fit.
 
     objective_ : ndarray of shape (`n_iter_`,)
-        Penalised loss of the best weights, in nats, total over the samples: at the
-        start and after each iteration, or with an active set after each round of
-        growth.
+        Total penalised loss of the best weights, in nats: at the start and after each
+        iteration, or, with an active set, after each round of growth.
 
     optimality_ : float
         Optimality residual :math:`\sqrt{\sum_p r_p^2 / c_p \,/\, \sum_i \omega_i}`,
@@ -184,9 +185,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         subdifferential (by the proximal mapping) and :math:`c_p` the count of the pair.
 
     gap_ : float
-        Duality gap: no weights that each add at most 25 to a score have a penalised
-        loss that is lower by more than this, in nats, total over the samples. Infinite
-        if a callback stopped an active set, and on the shards of a tree.
+        Duality gap: upper bound, in nats, of how much lower the total penalised loss
+        can be, over all weights that each add at most 25 to a score. Infinite if a
+        callback stopped an active set, and on the shards of a tree.
 
     backoff_model_ : BackoffModel
         The fitted model, with methods for queries, sampling and ARPA files.
@@ -199,7 +200,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     See Also
     --------
-    StructuredLogLinearLMCV : Chooses the strengths on held-out samples.
+    StructuredLogLinearLMCV : Tunes the strengths on held-out samples.
     sklstruct.smoothing.KneserNeyLM : Count-based model of the same form.
     sklstruct.language_model.LanguageModel : Language models over sentences.
 
@@ -354,7 +355,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         return self.min_count
 
     def __sklstruct_ids__(self, labels: Labels) -> dict:
-        """The prior, over words before, is over their ids."""
+        """Replace the prior over words by a prior over their ids."""
         settings = super().__sklstruct_ids__(labels)
         if self.prior is not None:
             self._validate_params()
@@ -364,7 +365,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         return settings
 
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
-        """Bind, start, solve, wrap."""
+        """Bind the parameters, start, solve, and wrap the result."""
         if self.keeps_positions:
             return self._grow_counted(counted)
         with reporting(self) as report, ThreadMap(self.n_jobs) as parallel:
@@ -387,8 +388,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         return problem
 
     def _nearer(self, counted: Counted) -> Callable[[np.ndarray], np.ndarray] | None:
-        """A function from the weights of Kneser-Ney smoothing to those of a start, if
-        this fit continues from the batches before."""
+        """A function from the weights of Kneser-Ney smoothing to the weights of a
+        start, if this fit continues from earlier batches."""
         if not isinstance(counted, ExtendedCounts) or not hasattr(self, "coef_"):
             return None
         before, coef = counted.before, self.coef_
@@ -402,7 +403,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 problem = self._bind(before, parallel)
                 l1_ratio = penalty_of(self).bind(problem).l1_ratio
                 base = kneser_ney_weights(problem, l1_ratio)
-        new_index = counted.new_index()  # -1 where pairs are gone
+        new_index = counted.new_index()  # -1 for removed pairs
         stays = new_index >= 0
 
         def moved(smoothed):
@@ -477,14 +478,14 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         check_numbers(self)
         if self.min_count > 1 and (prior or solver.grows):
             raise ValueError(
-                "min_count: contexts that are left out may have weights in the prior, "
+                "min_count: contexts that are left out may have weights in a prior, "
                 "and an active set leaves contexts out by itself; leave min_count 1"
             )
 
 
 @contextmanager
 def reporting(model: StructuredLogLinearLM) -> Iterator[Report]:
-    """The context of a whole fit, which gives the function that iterations call."""
+    """Context manager of a fit, which returns the function that iterations call."""
     solver = given_solver(model)
     # The rounds of an active set have max_iter iterations each.
     steps = None if solver.grows else solver.max_iter
@@ -502,7 +503,7 @@ def reporting(model: StructuredLogLinearLM) -> Iterator[Report]:
 def set_result(
     model: StructuredLogLinearLM, fit: Fit, result: Result, gap: float = np.inf
 ) -> None:
-    """Set the fitted attributes of a solver's result, and warn of an early end.
+    """Set the fitted attributes from a solver's result, and warn of an early end.
 
     gap: infinite if it is not known.
     """
