@@ -48,13 +48,14 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         Number of classes, at least 1 and at most the number of distinct words.
 
     offsets : tuple of int, default=(1, 2)
-        Distinct places of the neighbours: k > 0 is the word k places after the word,
-        k < 0 the one before it; not 0. The default, the words that follow, is for
-        classes in contexts; ``(-1, 1)`` is for classes that are predicted.
+        Distinct positions of the neighbours: k > 0 is the word k positions after the
+        word, k < 0 the word -k positions before it; not 0. The default, the words that
+        follow, is for classes in contexts; ``(-1, 1)`` is for classes that are
+        predicted.
 
     max_iter : int, default=12
-        Largest number of passes over the words, at least 0 (the start alone). The
-        search ends there without a warning: the last passes change little.
+        Largest number of passes over the words, at least 0 (only the start). The search
+        then ends without a warning, because the last passes change little.
 
     init : {"frequent", "random"}, default="frequent"
         The order in which words are visited. "frequent": from the most frequent to the
@@ -79,7 +80,8 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         The words that have neighbours, sorted.
 
     labels_ : int32 ndarray of shape (n_symbols,)
-        The class of each. Classes are numbered from the most frequent to the least.
+        The class of each symbol. Classes are numbered from the most to the least
+        frequent.
 
     n_clusters_ : int
         Number of classes. It is also the class of `classes_of` for words that were not
