@@ -34,9 +34,9 @@ from . import _text_fast as _fast
 from ._strings_fast import decode_strings
 from ._text import MOST_TOKENS, NumberedText, WordTable, split_string
 
-# Bytes of a file between two looks at signals.
+# Bytes of a file between two checks for signals.
 _BLOCK = 1 << 20
-# Tokens that are looked at together where a text may be too large.
+# Tokens that are processed together if a text may be too large.
 _CHUNK = 1 << 20
 # Upper bound, in bytes, of the memory of a distinct word: its entries in tables and
 # dictionaries.
@@ -67,23 +67,24 @@ class TextFile:
 
     skip_blank_lines : bool, default=True
         Whether lines without a word are left out. False: they are empty sentences, as
-        KenLM takes them.
+        in KenLM.
 
     max_line_bytes : int, default=16777216
-        A longer line is an error, at least 1: such a file has no line for each
-        sentence. No more than that and a block of a megabyte is held of a line before
-        it is refused; one within the limit is held whole, and numbering it takes up to
-        eight times its bytes.
+        Largest number of bytes of a line, at least 1. A longer line raises an error,
+        because such a file probably does not have one sentence per line. At most this
+        number of bytes and a block of a megabyte are read of a line before the error; a
+        line within the limit is read as a whole, and numbering it takes up to eight
+        times its bytes.
 
     memory : int, default=None
-        Bytes that reading and counting may take in `LanguageModel.fit`, besides the
-        model itself. A text that needs more is read twice, its parts are counted one
-        by one, and their counts are merged on the disk. None: half of what the machine
-        has. The model does not depend on it.
+        Bytes that reading and counting may use in `LanguageModel.fit`, in addition to
+        the model. A text that needs more is read twice, its parts are counted one by
+        one, and the counts are merged on disk. None: half of the machine's memory. The
+        model does not depend on it.
 
     folder : str or os.PathLike, default=None
-        Folder of temporary files: those of the counts, for the time of the fit, and
-        copies of file objects. None: the folder of the system for temporary files.
+        Folder of temporary files: counts, during the fit, and copies of file objects.
+        None: the folder of the system for temporary files.
 
     Attributes
     ----------
