@@ -313,7 +313,7 @@ def test_nothing_to_learn():
         (StructuredLogLinearLM(penalty="l1"), {"y_val": [1]}, "together"),
         (StructuredLogLinearLM(prior=PRIOR), {"lams": [1.0]}, "^prior: a path of"),
         (StructuredLogLinearLM(solver="active_set"), {}, "^solver: a path of"),
-        (StructuredLogLinearLM(checkpoint="fit"), {}, "^checkpoint: lam_path does not store"),
+        (StructuredLogLinearLM(checkpoint="fit"), {}, "^checkpoint: lam_path does not"),
     ],
 )
 def test_errors_name_the_parameter(model, more, message):
