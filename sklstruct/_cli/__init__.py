@@ -6,7 +6,7 @@ when it runs.
 
 Exit codes: 0; 1 for data or files, with one line on stderr; 2 for wrong arguments; 130
 after Ctrl-C; 141 if the reader of a pipe went away. SIGTERM and SIGHUP end the process
-as they do without a handler, after the files that were begun are removed.
+as without a handler, after incomplete files are removed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ __all__ = ["build_binary", "lmplz", "main", "query"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command, by default with the arguments of the process; the exit code."""
+    """Run the command, by default with the arguments of the process; return the exit
+    code."""
     words = sys.argv[1:] if argv is None else list(argv)
     with _standard_streams(), _signals():
         return _run(words)
@@ -74,7 +75,7 @@ def _run(words: list[str]) -> int:
 
 
 def _in_words_of_the_command(message: Any) -> str:
-    """A message without the parameters X and X_val of Python at its beginning."""
+    """A message without the Python parameters X and X_val at its beginning."""
     text = re.sub(r"^X_val\b", "--tune", str(message))
     return re.sub(r"^X\b", "the text", text)
 
@@ -113,10 +114,10 @@ class _Closed:
 
 @contextmanager
 def _standard_streams() -> Iterator[None]:
-    """Streams that are open, and write UTF-8 whatever the locale.
+    """Standard streams that are open, and write UTF-8 in any locale.
 
-    Python has None for a stream that is closed. The first file that is opened would
-    take its number, and then hold the messages of libraries.
+    A closed stream is None in Python. The first opened file would get its file
+    descriptor, and the messages of libraries would be written to this file.
     """
     before = sys.stdin, sys.stdout, sys.stderr
     if None in before:
@@ -144,7 +145,7 @@ def _standard_streams() -> Iterator[None]:
 
 
 class _Ended(BaseException):
-    """SIGTERM or SIGHUP, so that files that were begun are removed."""
+    """SIGTERM or SIGHUP, raised so that incomplete files are removed."""
 
 
 @contextmanager

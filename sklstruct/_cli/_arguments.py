@@ -49,7 +49,7 @@ class _Intermixed(argparse.ArgumentParser):
         return super()._parse_optional(arg_string)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        # Intermixed arguments cannot be parsed beside subcommands.
+        # argparse cannot parse intermixed arguments together with subcommands.
         if self._inside or subparsers(self):
             return super().parse_known_args(args, namespace)
         if "--" in args:
@@ -474,7 +474,8 @@ def _add_lmplz(add: Any) -> None:
 def _add_unused(
     one: argparse.ArgumentParser, ignored: str, switches: str = "", refused: str = ""
 ) -> None:
-    """Options of KenLM that have no effect, with a value or without, or are refused."""
+    """Options of KenLM that have no effect, with or without a value, or raise an
+    error."""
     for name in ignored.split():
         one.add_argument(
             name, dest=f"ignored {name}", metavar="X", help="has no effect"

@@ -21,7 +21,7 @@ from ..text import TextClassifier, is_fasttext, log_loss_of, read_labelled
 from ._files import source_of, target_of
 from ._tables import print_figures, progress, to_json
 
-# Lines of a labelled file that are answered at a time, and most bytes of others.
+# Lines of a labelled file that are classified at a time; most bytes of other input.
 _LINES = 4096
 _BYTES = 1 << 18
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -30,7 +30,7 @@ _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 def _best(
     model: Any, texts: list[str], k: int, threshold: float
 ) -> list[list[tuple[str, float]]]:
-    """The k most probable labels of each text, from a probability on."""
+    """The k most probable labels of each text with at least a given probability."""
     if not isinstance(model, TextClassifier):
         labels, proba = model.predict(texts, k=k, threshold=threshold)
         return [list(zip(row, p.tolist())) for row, p in zip(labels, proba)]
@@ -53,7 +53,7 @@ def _labels_of(model: Any) -> set[str]:
 def _log_loss(
     model: TextClassifier, texts: list[str], labels: list[list[str]]
 ) -> float | None:
-    """That of the texts whose labels the model knows."""
+    """The log-loss of the texts whose labels the model knows."""
     known = _labels_of(model)
     several = model.estimator_.multilabel_
     kept = [
@@ -82,7 +82,7 @@ def _delimiter(path: str) -> str | None:
 
 
 def _check_table_options(arguments: argparse.Namespace, *paths: str | None) -> None:
-    """ValueError for options of tables where no file is one."""
+    """ValueError for options of tables if no file is a table."""
     if any(path and _delimiter(path) for path in paths):
         return
     for option in ("columns", "header"):
@@ -189,7 +189,8 @@ def predict(arguments: argparse.Namespace) -> None:
 
 
 def _arrived(file: Any, label: str) -> Iterator[list[str]]:
-    """The lines of a file without their ends, once a pipe or a terminal has them."""
+    """Yield the lines of a file without line ends, as soon as a pipe or terminal has
+    them."""
     number, rest = 0, b""
     while part := file.read1(_BYTES):
         *lines, rest = (rest + part).split(b"\n")

@@ -1,4 +1,5 @@
-"""The files of a command: checked before any work, and standard input among them."""
+"""The files of a command, including standard input, which are checked before any
+work."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ from .. import exchange
 from .._files import check_writable, without_compression
 from ..symbols import TextFile
 
-# Arguments that name files to read, and files to write with what messages call them.
+# Arguments that name input files, and output files with their names in messages.
 _INPUTS = ("model", "models", "text", "vocabulary", "tune", "limit_vocab_file")
 _OUTPUTS = {"output": "-o", "arpa": "--arpa"}
-# Those whose format does not depend on the suffix of the name.
+# Commands whose output format does not depend on the suffix.
 _OF_ONE_FORMAT = ("lmplz", "build_binary", "classify")
 # Outputs without an option: what messages call them.
 _POSITIONAL = {"convert": "OUTPUT", "build_binary": "OUTPUT", "classify": "MODEL"}
@@ -34,7 +35,7 @@ def is_pickle(path: str) -> bool:
 def check_files(arguments: argparse.Namespace) -> None:
     """Errors about files, before they are read.
 
-    ValueError if an output is an input too, has a name of no format or is a folder, or
+    ValueError if an output is also an input, has an unknown suffix or is a folder, or
     if standard input is given twice; OSError if a file cannot be written.
     """
     given = vars(arguments)

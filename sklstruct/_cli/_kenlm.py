@@ -180,7 +180,7 @@ def _discounts(
 def _print_statistics(
     kept: np.ndarray, sizes: list[int], discounts: np.ndarray, n_tokens: int
 ) -> None:
-    """Counts and discounts in the words of lmplz, which programs read."""
+    """Print counts and discounts in the format of lmplz, which programs parse."""
     # One more unigram is <s>.
     print(f"Unigram tokens {n_tokens} types {sizes[0] + 1}", file=sys.stderr)
     print("Statistics:", file=sys.stderr)

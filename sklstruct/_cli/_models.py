@@ -153,7 +153,7 @@ def sample(arguments: argparse.Namespace) -> None:
 
 
 def mix_models(arguments: argparse.Namespace) -> None:
-    """``sklstruct mix`` of models that are not tables, or with weights to be learnt."""
+    """``sklstruct mix`` for models that are not tables, or with learned weights."""
     models = []
     for path in arguments.models:
         models.append(load(arguments, path))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress(arguments: argparse.Namespace, text: str) -> Iterator[ProgressLine]:
-    """Show a task on a terminal as long as it runs."""
+    """Show a task on a terminal while it runs."""
     shown = ProgressLine(text, sys.stderr.isatty() and not arguments.quiet)
     try:
         yield shown
@@ -164,7 +164,7 @@ def info(arguments: argparse.Namespace) -> None:
 
 
 def to_json(figures: Any) -> str:
-    """JSON, which has no infinite numbers: null takes their place."""
+    """JSON, in which infinite numbers are null."""
     figures = json.loads(json.dumps(figures), parse_constant=lambda _: None)
     return json.dumps(figures, ensure_ascii=False)
 

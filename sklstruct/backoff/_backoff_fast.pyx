@@ -58,7 +58,7 @@ def row_sums(
 def counts_of_counts(const double[::1] adjusted, double[::1] n):
     """n[i] += number of pairs with the count i, for 1 <= i < len(n).
 
-    A count between i and i + 1 is shared out to the two in proportion.
+    A count between i and i + 1 is divided between n[i] and n[i + 1] in proportion.
     """
     cdef Py_ssize_t p, i, top = n.shape[0] - 1
     cdef double a, rest

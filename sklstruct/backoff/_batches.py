@@ -13,7 +13,7 @@ from ..context_tree import find_pairs, renumber_pairs
 from ..symbols import is_nan
 from ._counted import Counted, Numbering
 
-# Pairs of fewer samples than this are forgotten.
+# Pairs with a count below this are removed.
 SMALLEST = 1e-9
 
 
@@ -22,7 +22,7 @@ class ExtendedCounts(Counted):
     """Counts to which a batch was added, for fits that continue from the last fit.
 
     before: the counts without the batch.
-    numbering: the ids of the labels of `before` now.
+    numbers: the new ids of the labels of `before`.
     weight: sum of the weights of the samples of the batch.
     """
 
@@ -31,7 +31,7 @@ class ExtendedCounts(Counted):
     weight: float
 
     def new_index(self) -> np.ndarray:
-        """The number of each pair before among those now, -1 where it is gone."""
+        """The new number of each pair of `before`, -1 for a pair that was removed."""
         old, new, ids = self.before.pairs, self.pairs, self.numbers
         class_ids, n_classes, symbol_ids, _ = ids
         tree, stays = old.tree, np.ones(old.tree.n_nodes, dtype=bool)
@@ -44,7 +44,7 @@ class ExtendedCounts(Counted):
         node = moved.tree.nodes_in(new.tree)[moved.nodes()]
         at = find_pairs(new.ptr, new.target, node, moved.target)
         out = np.full(old.n_pairs, -1, dtype=np.int32)
-        # The root has the classes that are gone, too.
+        # The root of `before` also has pairs of the removed classes.
         seen = np.flatnonzero(class_ids >= 0)
         out[seen] = at[class_ids[seen]]
         out[kept[old.n_classes :]] = at[n_classes:]
@@ -54,13 +54,13 @@ class ExtendedCounts(Counted):
 class Batches(NamedTuple):
     """The counts of the batches so far.
 
-    Counts are stored as four bytes, if that is exact.
+    Counts are stored as int32, if that is exact.
     """
 
     counted: Counted
-    last: tuple[Counted, ...]  # those of each batch of a window; empty without window
-    fixed_classes: bool  # True: later batches may have no other classes
-    settings: dict[str, Any]  # of `read_settings`, with which all batches are counted
+    last: tuple[Counted, ...]  # counts of each batch of a window; empty without window
+    fixed_classes: bool  # True: later batches must not have new classes
+    settings: dict[str, Any]  # of `read_settings`, equal for all batches
 
 
 def add_batch(
@@ -74,8 +74,8 @@ def add_batch(
 ) -> tuple[Counted, Batches]:
     """The counts to fit, and the batches so far; `before` is None in the first call.
 
-    decay: factor of the counts before. window: number of the last batches, this
-    included, that are counted.
+    decay: factor of the earlier counts. window: number of the last batches, including
+    this batch, that are counted.
     """
     if before is None:
         batch.check_mergeable()
@@ -88,7 +88,7 @@ def add_batch(
         counted = Counted.merge([old, batch])
     elif not before.last:
         raise ValueError(
-            "window must be given from the first batch on: batches before it were "
+            "window must be given from the first batch on: earlier batches were "
             "not kept apart"
         )
     else:
@@ -107,8 +107,8 @@ def add_batch(
 def read_settings(
     model: Any, names: Iterable[str], before: Batches | None = None
 ) -> dict[str, Any]:
-    """The parameters by which a model counts; ValueError if one of them is not that of
-    the batches before."""
+    """The parameters that change the counts; ValueError if one of them was changed
+    after the first batch."""
     settings = {name: getattr(model, name) for name in names}
     for name, value in settings.items():
         if isinstance(value, Iterable) and not isinstance(value, str | bytes):
@@ -123,7 +123,7 @@ def read_settings(
 
 
 def decayed(counted: Counted, factor: float) -> Counted:
-    """All counts times a factor, without pairs of less than 1e-9 samples.
+    """All counts times a factor, without pairs whose count is then below 1e-9.
 
     All classes stay.
     """
@@ -133,7 +133,7 @@ def decayed(counted: Counted, factor: float) -> Counted:
 
 
 def _compact(counted):
-    """The counts alone, of four bytes, if that is exact."""
+    """The counts without further data, as int32 if that is exact."""
     count = counted.count
     if count.dtype != np.int32 and count.max(initial=0.0) <= INT32_MAX:
         small = count.astype(np.int32)
@@ -143,7 +143,7 @@ def _compact(counted):
 
 
 def check_forgetting(decay: Any, window: Any) -> None:
-    """Errors about the arguments of `partial_fit`."""
+    """Check the arguments `decay` and `window` of `partial_fit`."""
     if decay is not None and window is not None:
         raise ValueError("decay and window both forget: give one of them")
     if decay is not None:

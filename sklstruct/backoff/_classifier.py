@@ -42,7 +42,7 @@ class DistributionClassifier(TopKMixin):
         Returns
         -------
         at : array or tuple of arrays
-            With a row per sample, for the methods of ``distribution_``.
+            One row per sample, for the methods of ``distribution_``.
         """
 
     def predict_log_proba(self, X: Any) -> NDArray:
@@ -57,9 +57,9 @@ class DistributionClassifier(TopKMixin):
         -------
         log_proba : ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``. For many classes prefer
-            `target_log_proba` and `predict_top_k`, which never make this matrix.
+            `target_log_proba` and `predict_top_k`, which do not make this matrix.
         """
-        at = self.locate(X)  # first: it tells that there was no fit
+        at = self.locate(X)  # first, as it raises NotFittedError
         return self.distribution_.rows(at)
 
     def predict_proba(self, X: Any) -> NDArray:
@@ -89,7 +89,7 @@ class DistributionClassifier(TopKMixin):
         Returns
         -------
         y : ndarray of shape (n_samples,)
-            The first of ``classes_`` among equally probable ones.
+            Of equally probable classes, the first in ``classes_``.
         """
         at = self.locate(X)
         return self.classes_[self.distribution_.best(at, 1)[0][:, 0]]
@@ -121,7 +121,8 @@ class DistributionClassifier(TopKMixin):
         return out
 
     def _locate_known(self, X, y):
-        """(places of the samples with known targets, class ids of all, known rows)."""
+        """(places of samples with known targets, class ids of all samples, known
+        rows)."""
         at = self.locate(X)
         target = encode(column_or_1d(y), self.classes_)
         check_samples(count_rows(at), target.size)

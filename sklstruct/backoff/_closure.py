@@ -1,8 +1,8 @@
-"""Closure of a model: the context and the suffix of every n-gram are added.
+"""Closure of a model: add the context and the suffix of every n-gram.
 
-A file of n-grams needs both: it names the context of each n-gram and has a line for the
-n-gram without its oldest symbol. So does an automaton: its arc (h, y) leads to the
-context "h y" or to the longest suffix of "h y" that is a context.
+A file of n-grams needs both: it has a line for the context of each n-gram and for the
+n-gram without its oldest symbol. An automaton also needs both: its arc (h, y) leads to
+the context "h y" or to the longest suffix of "h y" that is a context.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def close_model(
 ) -> ClosedModel:
     """Add the missing contexts and suffixes; the distribution stays the same.
 
-    Additional nodes have a back-off weight of 1 and no pairs, additional pairs the
+    Additional nodes have a back-off weight of 1 and no pairs; additional pairs have the
     probability that backing off gives. Nodes keep their order. Models estimated from
-    sentences lack nothing, and then the cost is a look-up per node and a walk along the
-    pairs.
+    sentences are already closed; the cost is then one look-up per node and a pass over
+    the pairs.
 
     class_of_symbol: -1 for a symbol that is not a class. single: the probability of an
     additional pair is the sum of log10 values in single precision, the shortest context
@@ -76,7 +76,8 @@ def close_model(
     pair_ptr, target, log_prob = pairs.ptr, pairs.target, model.log_prob
     file_ngrams = model.file_ngrams
     if tree is model.tree:
-        # No context is missing; is a pair (h, y) of a node "h y", or of a suffix of h?
+        # No context is missing. Check the pairs (h, y) of nodes "h y", and of suffixes
+        # of h.
         extension, missing = extend_pairs(tree, link, pair_ptr, target, class_of_symbol)
         if missing == 0:
             marks, missing = _marks(tree, pair_ptr, target)
@@ -130,10 +131,10 @@ def close_model(
 
 
 def with_all_contexts(model: BackoffModel) -> tuple[BackoffModel, np.ndarray]:
-    """The closure as a model, every context of which a cursor reaches.
+    """The closure as a model, in which a cursor reaches every context.
 
-    Also the number there of each pair of the model. If the labels of the model have no
-    symbols, nothing is added.
+    Also return the new number of each pair of the model. If the labels of the model
+    have no symbols, nothing is added.
     """
     pairs = model.pairs
     if model.labels.symbols is None:
@@ -149,8 +150,8 @@ def with_all_contexts(model: BackoffModel) -> tuple[BackoffModel, np.ndarray]:
 def _add_up_in_single(tree, pair_ptr, target, log_prob, log_backoff, new, nodes):
     """Set log_prob of the pairs `new` of `nodes` by sums of single precision.
 
-    P(y | h) = b(h) P(y | h'), the pair of h' being there: one sum for each pair, the
-    shorter contexts first.
+    P(y | h) = b(h) P(y | h'), and the pair of h' exists: one sum for each pair, shorter
+    contexts first.
     """
     above = find_pairs(pair_ptr, target, tree.parent[nodes], target[new])
     level = np.searchsorted(tree.level_ptr, nodes, side="right")
@@ -163,5 +164,5 @@ def _add_up_in_single(tree, pair_ptr, target, log_prob, log_backoff, new, nodes)
 
 def single_log10(log: np.ndarray) -> np.ndarray:
     """log10 in single precision of natural logarithms."""
-    with np.errstate(over="ignore"):  # beyond the range: -inf, as KenLM reads it
+    with np.errstate(over="ignore"):  # values out of range are -inf, as in KenLM
         return (log / _LN10).astype(np.float32)

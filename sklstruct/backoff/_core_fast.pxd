@@ -1,51 +1,50 @@
-# Compiled models: each states the mathematics of a distribution for one context.
+# Compiled models: each computes a distribution for one context.
 #
 # A *place* is memory of the caller, `room` bytes aligned to 16, that one thread uses.
-# It holds a context that was located, and what the model keeps from one context to the
-# next; no answer depends on the latter. The methods of a model, in the order of calls:
+# It holds a context that was located, and values that the model reuses for the next
+# context, which never change an answer. The methods of a model, in the order of calls:
 #
-#     open(place)                once, before all else
+#     open(place)                once, before all other methods
 #     locate(tokens, i, place)   the context is tokens[:i], the last token the most
 #                                recent; a negative token ends it. The tokens must stay
-#                                where they are until the place is not asked any more
+#                                in memory as long as the place is used
 #     locate_many(...)           `locate` of tokens[:position[k]] in place + k * stride
 #     ahead(tokens, position, n, place)  the next contexts to be located, at most SOON,
-#                                if they are located one by one; 0: none are known
-#     target(place, y)           ln P(y | context); -inf for an impossible class
-#     depth(place)               length of the context that held the last target,
-#                                -1 where no single tree of contexts is asked
+#                                if they are located one by one; n = 0: not known
+#     target(place, y)           ln P(y | context); -inf for probability 0
+#     depth(place)               length of the context that has the last target, -1 if
+#                                the model is not a single tree of contexts
 #     row(place, out)            ln P of all classes
 #     proba(place, out)          P of all classes. by_proba: the model computes
 #                                probabilities, and `row` is their logarithm
 #     gate_features(place, out)  n_features numbers for a gate; see `Distribution`
-#     key(place)                 contexts with neighbouring keys are cheap one after
-#                                the other
-#     groups(place, group, n, out)   P of n groups of classes; group: that of each
+#     key(place)                 queries are faster in the order of the keys
+#     groups(place, group, n, out)   P of n groups of classes; group: the group of each
 #                                class. A model from `grouped(group)` keeps sums
 #     best(place, k, label, value)   the k most probable classes and their ln P, the
-#                                most probable first, equal ones by class
-#     draw(place, uniform, skip)     the class that a number in [0, 1) falls on, `skip`
-#                                left out (-1: none); -1 if no class has a probability
+#                                most probable first, ties by class
+#     draw(place, uniform, skip)     the class at the quantile `uniform` in [0, 1),
+#                                without `skip` (-1: none); -1 if all have P = 0
 #
-# All of them run without the GIL and may raise. A subclass sets room, n_classes and
+# All methods run without the GIL and may raise. A subclass sets room, n_classes and
 # n_features in __init__ and defines `locate` and `target` at least. A model of parts
 # gives each part a place inside its own, at a multiple of 16 (`padded`), keeps the
 # parts as `void*` (Cython has no local variables of a class without the GIL) together
-# with a list of them, and sets `arrays` to those of its parts (`arrays_of`).
+# with a list of the parts, and sets `arrays` to `arrays_of(parts)`.
 #
-# Python asks about many contexts by the loop of the base: `targets`, `rows`, `best_of`,
-# `draws`, `group_sums`, `all_features`; `prepare` comes before a `best` or `draw`. A
-# model of parts may ask them one after the other (`targets_in_order`).
+# Python queries many contexts by the loop of the base: `targets`, `rows`, `best_of`,
+# `draws`, `group_sums`, `all_features`; `prepare` is called before `best` or `draw`. A
+# model of parts may query its parts in turn (`targets_in_order`).
 # For a single context: place = self.borrow(); ...; self.spare = place.
 from libc.stdint cimport int64_t
 
 
 cdef enum:
-    TARGET, ROW, PROBA, GROUPS, BEST, DRAW  # questions
+    TARGET, ROW, PROBA, GROUPS, BEST, DRAW  # kinds of queries
     # Contexts that are located at a time, if a place has no more bytes than SMALL.
     BLOCK = 256
     SMALL = 2048
-    # Contexts that are known before they are located, otherwise.
+    # Otherwise, the contexts that `ahead` gets before they are located.
     SOON = 32
 
 
@@ -65,7 +64,7 @@ cdef class Model:
     cdef readonly Py_ssize_t room
     cdef readonly int n_classes, n_features
     cdef readonly bint by_proba
-    cdef readonly bint sorted_is_faster  # than the order of a text, for any table
+    cdef readonly bint sorted_is_faster  # queries in the order of keys are faster
     cdef readonly Py_ssize_t n_entries  # of the largest table of a back-off model
     cdef public list arrays  # the `ArrayModel`s of the parts
     cdef Place spare
@@ -99,6 +98,6 @@ cdef class Place:
     cdef char* at
 
 
-cdef void* room_for(Py_ssize_t n, Py_ssize_t size) except NULL nogil  # zeros, to free
+cdef void* room_for(Py_ssize_t n, Py_ssize_t size) except NULL nogil  # zeros
 cdef double hashed(double uniform, int64_t step) noexcept nogil
 cdef int draw_from(double* proba, int n, double uniform) noexcept nogil

@@ -1,4 +1,4 @@
-"""The base of compiled models, with its loops; `_core_fast.pxd` has the contract."""
+"""The base of compiled models, with its loops; `_core_fast.pxd` has the interface."""
 
 cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
@@ -16,7 +16,7 @@ from .._random cimport draw as next_draw
 from .._watch cimport interrupt
 
 cdef enum:
-    WORK = 1 << 22  # numbers that are made between two looks for Ctrl-C
+    WORK = 1 << 22  # numbers that are computed between two checks for Ctrl-C
 
 
 # Arguments with an entry for each context.
@@ -24,7 +24,7 @@ SPLIT = {"y", "target", "depth", "value", "label", "uniform", "features"}
 
 
 cdef void* room_for(Py_ssize_t n, Py_ssize_t size) except NULL nogil:
-    """n zeros of a size, to be freed."""
+    """n zeros of `size` bytes, which the caller frees."""
     cdef void* found = calloc(max(n, 1), size)
     if found == NULL:
         with gil:
@@ -36,7 +36,7 @@ cdef void* room_for(Py_ssize_t n, Py_ssize_t size) except NULL nogil:
 
 
 cdef double hashed(double uniform, int64_t step) noexcept nogil:
-    """A further number in [0, 1) made of one (SplitMix64)."""
+    """Another number in [0, 1), computed from `uniform` (SplitMix64)."""
     cdef uint64_t x
     memcpy(&x, &uniform, sizeof(double))
     x += <uint64_t> 0x9E3779B97F4A7C15ULL * <uint64_t> step
@@ -44,9 +44,9 @@ cdef double hashed(double uniform, int64_t step) noexcept nogil:
 
 
 cdef int draw_from(double* proba, int n, double uniform) noexcept nogil:
-    """The entry that a number in [0, 1) falls on; -1 if all are 0.
+    """The entry at the quantile `uniform` in [0, 1); -1 if all are 0.
 
-    A row may miss the sum 1 by rounding: the number is scaled, not the row.
+    The sum of a row may differ from 1 by rounding, so `uniform` is scaled by the sum.
     """
     cdef int y, last = -1
     cdef double total = 0.0, below = 0.0
@@ -78,7 +78,7 @@ cdef class Place:
 
 
 def arrays_of(models):
-    """The array models inside of some."""
+    """The array models inside of several models."""
     return [a for model in models if model is not None
             for a in (<Model> model).array_models()]
 
@@ -143,7 +143,7 @@ cdef class Model:
 
     cdef double* made(self, char* place, bint proba) except NULL nogil:
         """The row of a context, in memory that the caller frees."""
-        # All of it is written: it need not be zeros.
+        # All entries are written, so the memory need not be zeroed.
         cdef double* row = <double*> malloc(max(self.n_classes, 1) * sizeof(double))
         cdef int failed = 1
         if row == NULL:
@@ -186,14 +186,14 @@ cdef class Model:
         return drawn
 
     cdef Place borrow(self):
-        """A place for this call, the last one that was given back: threads do not
-        share places."""
+        """A place for this call, which no other thread uses: the spare place or a new
+        place."""
         cdef Place place = self.spare
         self.spare = None
         return Place(self) if place is None else place
 
     def grouped(self, const int[::1] group):
-        """The same model, fast for sums over these groups of classes."""
+        """The same model, possibly optimised for sums over these groups of classes."""
         return self
 
     def prepare(self, int what):
@@ -202,8 +202,8 @@ cdef class Model:
     # ------------------------------------------- the loop, the same for all models
 
     def _ask(self, int what, tokens, position, order=None, **given):
-        """`_each`; of array models in blocks of contexts, and twice, as the second call
-        reads the answers to the first."""
+        """Call `_each`. With array models, call it twice for each block of contexts:
+        the first call records the queries, the second call reads the answers."""
         arrays = self.array_models()
         if not arrays:
             self._each(what, tokens, position, order, **given)
@@ -227,15 +227,15 @@ cdef class Model:
               int[::1] depth=None, double[:, ::1] value=None, int[:, ::1] label=None,
               const int[::1] group=None, const double[::1] uniform=None, int skip=-1,
               double[:, ::1] features=None):
-        """Answer a question of all contexts, in an order (None: as they are)."""
+        """Answer one kind of query for all contexts, in an order (None: as given)."""
         cdef Py_ssize_t i = 0, j, k, m, n = position.shape[0]
         cdef Py_ssize_t stride = padded(self.room)
-        # Sums of groups keep the rows of the context before in the only place.
+        # Sums of groups reuse the rows of the last context, so there is one place.
         cdef bint alone = what == GROUPS or order is not None or stride > SMALL
         cdef Py_ssize_t block = 1 if alone else BLOCK
         cdef bint targets = y is not None, ordered = order is not None
         cdef bint depths = depth is not None, gates = features is not None
-        # The questions to array models may not depend on their answers.
+        # The queries to array models must not depend on their answers.
         cdef bint whole = bool(self.array_models())
         cdef int width = 0 if value is None else <int> value.shape[1]
         cdef Py_ssize_t work = 0
@@ -288,12 +288,12 @@ cdef class Model:
             self.spare = place
 
     def order(self, const int[::1] tokens, const int64_t[::1] position):
-        """An order of the contexts in which they are cheap, by their keys."""
+        """An order of the contexts in which queries are fast, by the keys."""
         cdef Py_ssize_t j
         cdef Place place
         keys = np.empty(position.shape[0], dtype=np.int64)
         cdef int64_t[::1] out = keys
-        # Keys may depend on what array models answer.
+        # Keys may depend on the answers of array models.
         if self.array_models():
             return np.arange(keys.size)
         place = self.borrow()
@@ -307,7 +307,7 @@ cdef class Model:
     def targets(self, tokens, position, y, depth=None, sort=True):
         """ln P of y[j] after tokens[:position[j]]; depth[j] <- its `depth`.
 
-        sort: whether they may be asked in another order.
+        sort: whether the contexts may be queried in another order.
         """
         check_length("y", y, len(position), "one per context")
         if not (sort and self.sorted_is_faster):
@@ -319,8 +319,8 @@ cdef class Model:
 
     def targets_in_order(self, tokens, position, y, depth=None, features=None,
                          group=None, sums=None):
-        """`targets`, in this order, NaN where y is negative; features <- those of each
-        context, sums <- as of `group_sums`."""
+        """`targets` in the given order, NaN where y is negative; features <- features
+        of each context, sums <- as in `group_sums`."""
         out = np.full(len(position), np.nan)
         what = TARGET if group is None else GROUPS
         self._ask(what, tokens, position, y=y, target=out, depth=depth,
@@ -348,8 +348,7 @@ cdef class Model:
         return labels, values
 
     def draws(self, tokens, position, uniform, skip=-1):
-        """The class that each number in [0, 1) falls on; -1 if none has a
-        probability."""
+        """The class at each quantile in [0, 1); -1 if all probabilities are 0."""
         out = np.empty((len(position), 1), dtype=np.int32)
         check_length("uniform", uniform, len(out), "one per context")
         self.prepare(DRAW)
@@ -358,7 +357,7 @@ cdef class Model:
 
     def group_sums(self, tokens, position, group, order=None, y=None):
         """(n, n_groups) P of the groups of classes, and `targets`, NaN where y is
-        negative; group: that of each class."""
+        negative; group: the group of each class."""
         return self.grouped(group).sums_and_targets(tokens, position, group, order, y)
 
     def sums_and_targets(self, tokens, position, group, order=None, y=None):
@@ -397,8 +396,8 @@ cdef class Uniform(Model):
 
 @cython.final
 cdef class Wider(Model):
-    """A model over other classes: class y is the class own[y] of a model, -1 for none,
-    and has a share of its probability."""
+    """A model over other classes: class y has the share `share[y]` of the probability
+    of class own[y] of a model; own[y] = -1: probability 0."""
 
     cdef Model model
     cdef const int[::1] own

@@ -1,12 +1,12 @@
 """Counted: a counted text, the input of every fit.
 
 `_counting` has the functions that count how often each class followed each context.
-Fits, searches, batches and the workers of a cluster all take a `Counted`. Three kinds
-of samples have more than counts:
+Fits, searches, batches and the workers of a cluster all take a `Counted`. Three
+subclasses store more than counts:
 
 ===================  =================================================================
 `CountedPaths`       rows of a path matrix, with the nodes of its columns
-`HeldOutSplit`       counts of the training samples, and held-out samples beside them
+`HeldOutSplit`       counts of the training samples, and the held-out samples
 `DeferredCounts`     unigrams, and the samples, whose contexts are counted in the fit
 ===================  =================================================================
 """
@@ -40,7 +40,7 @@ from ._selected import selected_nodes
 from ._slots import HeldOut
 
 # The arguments of `renumber_pairs`: for classes and for symbols the new ids, in rising
-# order, and their number. -1 marks an id that is gone; its counts are 0.
+# order, and their number. -1 marks a removed id, whose counts are 0.
 Numbering = tuple[np.ndarray, int, np.ndarray, int]
 
 
@@ -97,7 +97,7 @@ class Counted:
     max_depth: int
     depth: int
 
-    # The reason why counts of this kind cannot be merged; empty: they can.
+    # The reason why counts of this kind cannot be merged; empty if they can be merged.
     _unmergeable: ClassVar[str] = ""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -107,35 +107,36 @@ class Counted:
 
     @classmethod
     def merge(cls, parts: Sequence[Counted], labels: Labels | None = None) -> Self:
-        """The counts of several parts of a text, of batches or of shards.
+        """Merge the counts of several parts of a text, of batches or of shards.
 
         Parameters
         ----------
         parts : sequence of Counted
-            Of text or windows, counted to one depth, without held-out samples.
+            Counts of text or windows, with the same depth and without held-out samples.
 
         labels : Labels, default=None
-            Those of the result, which hold the labels of all parts in their order.
-            None: the labels of all parts.
+            Labels of the result, which contain the labels of all parts in their order.
+            None: the union of the labels of the parts.
 
         Returns
         -------
         counted : Counted
-            Equal to the counts of all parts together, exactly so where sums of weights
-            have no rounding error, as for whole numbers.
+            The counts of all parts together. They are exact if sums of weights have no
+            rounding error, as for whole numbers.
 
         Raises
         ------
         ValueError
-            If the parts are of different depths, or one of them cannot be merged: a
-            path matrix, whose columns belong to one tree, with held-out samples, or
-            with words that `min_count` or `max_vocabulary` chose from this part alone.
+            If the depths of the parts differ, or a part cannot be merged: counts of a
+            path matrix, whose columns belong to one tree, counts with held-out samples,
+            or counts with a vocabulary that `min_count` or `max_vocabulary` selected on
+            one part.
         TypeError
-            If a part is not a `Counted`, or the labels of the parts are of kinds that
-            do not compare.
+            If a part is not a `Counted`, or labels of different parts cannot be sorted
+            together.
         """
         if isinstance(parts, Counted):
-            raise TypeError("parts must be a sequence of Counted, got one of them")
+            raise TypeError("parts must be a sequence of Counted, got a Counted")
         if not parts:
             raise ValueError("parts is empty: there is nothing to merge")
         for k, part in enumerate(parts):
@@ -165,12 +166,12 @@ class Counted:
             raise ValueError(f"parts: {self._unmergeable}")
 
     def cut(self, depth: int | None) -> Self:
-        """The counts of contexts of up to a depth.
+        """The counts of contexts of at most a given length.
 
         Parameters
         ----------
         depth : int or None
-            Most symbols of a context, at least 0; None: all.
+            Largest number of symbols of a context, at least 0; None: no limit.
 
         Returns
         -------
@@ -192,13 +193,13 @@ class Counted:
         return replace(cut, depth=depth)
 
     def frequent(self, min_count: int) -> Self:
-        """The counts of the contexts whose samples weigh enough.
+        """The counts of contexts with a minimum total weight of samples.
 
         Parameters
         ----------
         min_count : int
-            Contexts whose samples weigh less in sum are left out; at least 1, which
-            keeps all. Held-out samples do not count here.
+            Contexts whose samples have a smaller total weight are left out. At least 1,
+            which keeps all contexts. Held-out samples are not counted.
 
         Returns
         -------
@@ -224,7 +225,7 @@ class Counted:
         return self if keep.all() else self._of_contexts(keep)
 
     def _of_contexts(self, keep):
-        """The counts of some contexts, with what stands beside them."""
+        """The counts of some contexts, with the other data of the object."""
         pairs, kept = self.pairs.select(np.repeat(keep, np.diff(self.pairs.ptr)))
         return replace(self, pairs=pairs, count=self.count[kept])
 
@@ -240,7 +241,7 @@ class Counted:
     def expanded(self, *, copy: bool = False) -> tuple[Pairs, np.ndarray]:
         """(pairs, float64 counts) of the trie, which has one node per context.
 
-        copy: True if the caller overwrites the counts, which are then a copy.
+        copy: True to return a copy of the counts, which the caller may overwrite.
         """
         if self.pairs.tree.span is None:
             count = np.array(self.count, dtype=np.float64, copy=copy or None)
@@ -249,15 +250,15 @@ class Counted:
         return pairs, self.count[source]
 
     def count_now(self, min_count: int = 1) -> Counted:
-        """The same with all contexts counted; `DeferredCounts` has only unigrams.
+        """The same counts with all contexts; `DeferredCounts` counts the contexts here.
 
-        min_count: as in `frequent`; used where contexts are counted now.
+        min_count: as in `frequent`; used by `DeferredCounts`.
         """
         return self
 
     @property
     def all_counts(self) -> Counted:
-        """The counts of all samples, also of those that are held out as a share."""
+        """The counts of all samples, including a held-out share of the samples."""
         return self
 
     @property
@@ -298,7 +299,7 @@ class Counted:
         Raises
         ------
         TypeError
-            If the other labels are not in the order of these.
+            If the labels have another order in `labels`.
         """
         ids = []
         old, what = self.labels, "merging"
@@ -310,7 +311,7 @@ class Counted:
             there = found[found >= 0]
             if (there[1:] <= there[:-1]).any():
                 raise TypeError(
-                    "X: the symbols of the batches are of kinds that do not compare, "
+                    "X: the symbols of the batches have types that cannot be sorted, "
                     "so their order is not kept; give vocabulary to partial_fit"
                 )
             ids.append(found)
@@ -334,7 +335,7 @@ class Counted:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrequentWords(Counted):
-    """Counts of a text without its rare words, which are unknown."""
+    """Counts of a text whose rare words were replaced by the unknown word."""
 
     _unmergeable = (
         "min_count or max_vocabulary chose the words of each part, and words that are "
@@ -375,10 +376,11 @@ class CountedPaths(Counted):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeldOutSplit(Counted):
-    """Counts of training samples, for estimators that choose numbers on others.
+    """Counts of training samples, for estimators that tune parameters on held-out
+    samples.
 
-    The model is fitted to `full`: the counts of all samples, if a share is held out; of
-    the training samples, if the held-out ones are others.
+    The model is fitted to `full`: the counts of all samples if a share of them is held
+    out, the counts of the training samples if the held-out samples are separate.
     """
 
     held_out: HeldOut
@@ -394,7 +396,7 @@ class HeldOutSplit(Counted):
         full: Counted,
         fraction: float | None = None,
     ) -> Self:
-        """Held-out samples beside the counts of others."""
+        """Combine held-out samples with the counts of the training samples."""
         if not samples.target.size:
             raise ValueError("X_val holds no sample of positive weight")
         pairs, count = train.expanded()
@@ -446,7 +448,8 @@ class HeldOutSplit(Counted):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DeferredCounts(Counted):
-    """Counts of unigrams, with the samples: an estimator counts contexts in its fit."""
+    """Counts of unigrams, with the samples; the estimator counts contexts in its
+    fit."""
 
     positions: Positions
 
@@ -483,10 +486,10 @@ class DeferredCounts(Counted):
 
 
 def check_counted(counted: Any, name: str = "counted") -> None:
-    """TypeError, with the `name` of the parameter, if it is not a Counted."""
+    """TypeError, with the `name` of the parameter, if `counted` is not a Counted."""
     if not isinstance(counted, Counted):
         raise TypeError(
-            f"{name} must be a Counted, as LanguageModel.count gives it, got "
+            f"{name} must be a Counted, from LanguageModel.count, got "
             f"{type(counted).__name__}"
         )
 
@@ -504,7 +507,7 @@ def _renumbered(pairs, count, ids):
     class_ids, n_classes, symbol_ids, n_symbols = ids
     same = class_ids.size == n_classes and symbol_ids.size == n_symbols
     if same and class_ids.min(initial=0) >= 0 and symbol_ids.min(initial=0) >= 0:
-        # Rising ids without a gap equal the old ones.
+        # Rising ids without a gap equal the old ids.
         return pairs, np.asarray(count, dtype=np.float64)
     out = np.zeros(n_classes + count.size - class_ids.size)
     there = class_ids >= 0
@@ -514,7 +517,7 @@ def _renumbered(pairs, count, ids):
 
 
 def _labels_of_all(parts):
-    """The labels of several parts: sorted, and the marks last."""
+    """The union of the labels of several parts: sorted, and the marks last."""
     first, *others = parts
     if all(other == first for other in others):
         return first
@@ -532,7 +535,7 @@ def _labels_of_all(parts):
 
 
 def _union(name: str, parts: list[np.ndarray]) -> np.ndarray:
-    """The labels of all, sorted."""
+    """The union of the labels, sorted."""
     if all(np.array_equal(part, parts[0]) for part in parts):
         return parts[0]
     kinds = {"S" if a.dtype.kind in "OSU" else "n" for a in parts if a.size}

@@ -17,9 +17,8 @@ from ._samples import PathRows, Positions
 # Upper bounds, in bytes, of the memory of counting: per token, and per token and depth
 # (a node and a pair).
 _BYTES_PER_TOKEN, _BYTES_PER_DEPTH = 64, 32
-# Tokens that are counted at once where counts are merged: a text of fewer tokens has
-# nothing to merge. More take more memory, and little less time, because the sort jumps
-# about all of them.
+# Tokens that are counted at once, before the counts are merged. More tokens need more
+# memory and save little time, because the sort accesses memory at random.
 _PIECE = 1 << 22
 _LEAST_PIECE = 1 << 12
 
@@ -43,14 +42,14 @@ def count_text(
     `keep_positions`.
 
     tokens: -1 before each sentence; the class of a symbol has its id. An iterator gives
-    the parts of a text that is larger than memory; their counts are merged on the disk,
-    and of the options only `depth`, `skip` and `folder` apply.
+    the parts of a text that is larger than memory; the counts are merged on disk, and
+    only the options `depth`, `skip` and `folder` apply.
     max_depth: number of columns of the windows of the text.
     depth: longest context that is counted; None: `max_depth`.
     skip: a token that is never predicted.
     sample_weight: positive weight of each predicted position.
-    share: share of the positions, the last ones, that is held out.
-    validation: a text that is held out instead, laid out as `tokens`.
+    share: the last share of the positions is held out. validation: a held-out text, in
+    the form of `tokens`.
     keep_positions: count unigrams only, and keep the positions.
     """
     depth = max_depth if depth is None else min(depth, max_depth)
@@ -89,7 +88,7 @@ def count_parts(
     folder: str | None = None,
     memory: float = math.inf,
 ) -> RunFile:
-    """Count every position of the parts of a text, as `count_text`; into files.
+    """Count every position of the parts of a text into files; see `count_text`.
 
     memory: bytes for counting; parts that need more are counted in pieces.
     """
@@ -104,7 +103,7 @@ def count_parts(
 
 
 def _pieces(tokens, n_tokens):
-    """Runs of whole sentences, one at least."""
+    """Split tokens into runs of whole sentences, at least one run."""
     first = np.flatnonzero(tokens < 0)
     wanted = np.arange(n_tokens, first.max(initial=0) + 1, n_tokens)
     cuts = first[np.searchsorted(first, wanted)]
@@ -131,13 +130,12 @@ def count_windows(
     windows: ids of symbols, the last column the most recent; -1 ends a history.
     `HistoryColumns` without `share` and `validation`, and with positive weights.
     depth: longest context that is counted; None: the number of columns.
-    sample_weight: 0 is as if absent.
-    share: share of the samples, the last ones, that is held out.
-    validation: windows, targets and positive weights (None: 1) that are held out
-    instead.
+    sample_weight: samples of weight 0 are left out.
+    share: the last share of the samples is held out.
+    validation: held-out windows, targets and positive weights (None: 1).
     keep_positions: count unigrams only, and keep the samples.
-    min_count: contexts whose samples weigh less in sum are not made: the result is that
-    of `frequent`, and takes less memory.
+    min_count: contexts whose samples have a smaller total weight are not made: the
+    result equals `frequent(min_count)`, but takes less memory.
     """
     max_depth = (
         windows.depth if isinstance(windows, HistoryColumns) else windows.shape[1]
@@ -174,7 +172,7 @@ def count_paths(
 
     The result is a `CountedPaths`, or a `HeldOutSplit` with `share` or `validation`. X:
     the paths of `SuffixTreeVectorizer`; the symbols of the contexts are not known.
-    depth: longest context that is allowed; None: any. The others are those of
+    depth: longest context that is allowed; None: any. The other parameters are as in
     `count_windows`.
     """
 

@@ -11,17 +11,18 @@ from .._checks import as_numbers
 from .._warnings import FallbackWarning, warn
 from ._backoff_fast import counts_of_counts
 
-# Discounts of a depth whose counts of counts do not determine them. The three
-# are those of KenLM's estimator, the single one is the usual textbook value.
+# Discounts of a depth whose counts of counts do not determine discounts. The three
+# values are from KenLM's estimator, the single value is the usual textbook value.
 FALLBACK = {"modified": (0.5, 1.0, 1.5), "single": (0.75,)}
 
 
 def modified_discounts(
     adjusted: np.ndarray, total: Callable | None = None
 ) -> np.ndarray:
-    """The three discounts of adjusted counts of one depth, or those of `FALLBACK`.
+    """The three discounts of adjusted counts of one depth, or the discounts of
+    `FALLBACK`.
 
-    total: makes the counts of counts those of a whole tree; see `Pairs.total`.
+    total: sums the counts of counts over the parts of a tree; see `Pairs.total`.
     """
     n = np.zeros(5)
     counts_of_counts(adjusted, n)
@@ -29,8 +30,8 @@ def modified_discounts(
 
 
 def _estimated(n, kind, strict):
-    """(discounts for counts 1, 2, ..., the last for all larger counts too; the reason
-    why they are those of `FALLBACK`, or None)."""
+    """(discounts for counts 1, 2, ..., the last also for all larger counts; the reason
+    why `FALLBACK` is used, or None)."""
     needed = (1, 2) if kind == "single" else (1, 2, 3)
     for i in needed:
         if n[i] <= 0:
@@ -41,7 +42,7 @@ def _estimated(n, kind, strict):
 
 
 def discounts_of_counts(n: np.ndarray, kind: str) -> tuple[float, ...]:
-    """Discounts from the counts of counts n[1], n[2], ..., in their precision."""
+    """Discounts from the counts of counts n[1], n[2], ..., in the precision of n."""
     y = n[1] / (n[1] + 2 * n[2])
     if kind == "single":
         return (y,)
@@ -51,8 +52,9 @@ def discounts_of_counts(n: np.ndarray, kind: str) -> tuple[float, ...]:
 def discount_problem(discounts: Sequence[float], strict: bool) -> str | None:
     """The reason why discounts for counts 1, 2, ... are not valid, or None.
 
-    D_i <= 0 would leave no mass for unseen symbols, D_i > i make probabilities
-    negative; without interpolation D_i = i (`strict`) makes them 0.
+    D_i <= 0 would leave no mass for unseen symbols, and D_i > i would make
+    probabilities negative. Without interpolation (`strict`), D_i = i would make
+    probabilities 0.
     """
     for i, d in enumerate(discounts, start=1):
         if not (0 < d < i or (d == i and not strict)):
@@ -62,7 +64,7 @@ def discount_problem(discounts: Sequence[float], strict: bool) -> str | None:
 
 
 def check_discount(discount: Any, strict: bool, by_depth: bool = False) -> None:
-    """Errors about the parameter `discount` beyond its declared types.
+    """Check the parameter `discount` beyond its declared types.
 
     by_depth: True if there may be a row for each depth.
     """
@@ -90,13 +92,13 @@ def find_discounts(
     first_depth: int = 0,
     total: Callable | None = None,
 ) -> np.ndarray:
-    """Discounts of each depth, with one warning for all that were replaced.
+    """Discounts of each depth, with one warning for all replaced discounts.
 
     discount: the parameter of the smoothers.
     levels: adjusted counts of the pairs of each depth, from `first_depth` on.
     owner: name of the estimator in the warning.
 
-    `strict` is as of `discount_problem`, `total` as of `modified_discounts`.
+    `strict` is as in `discount_problem`, `total` as in `modified_discounts`.
     """
     if not isinstance(discount, str):
         given = np.atleast_2d(np.asarray(discount, dtype=np.float64))
@@ -118,8 +120,8 @@ def find_discounts(
         fallback = f"({fallback})" if "," in fallback else fallback
         warn(
             f"{owner}: counts of counts do not give discount={discount!r:.60} "
-            f"({'; '.join(problems)}). Small or closed-vocabulary data do this. The "
-            f"fallback {fallback} is used there; pass discount={fallback} to have it "
+            f"({'; '.join(problems)}). This is usual for small data. The "
+            f"fallback {fallback} is used there; pass discount={fallback} to use it "
             "everywhere, without this warning",
             FallbackWarning,
         )

@@ -14,13 +14,13 @@ contexts into places (such as nodes of a tree), which the other methods take:
 ``group_proba(at, g)``          the sum of P over every group of classes
 ==============================  ===================================================
 
-Mixtures use two more: ``gate_features(at)``, numbers about the history for a gate, and
-``groups()``, the model's own groups of classes.
+Mixtures use two more methods: ``gate_features(at)``, features of the history for a
+gate, and ``groups()``, the model's own groups of classes.
 
-All of them are answered by a compiled model, ``compiled(source)``, which reads the
-tokens of a text or the places of a distribution. A distribution that is written in
-Python defines ``rows`` or ``proba``, and ``target`` if it needs neither; the compiled
-model asks these about many places in one call.
+A compiled model, ``compiled(source)``, answers all these queries; it reads the tokens
+of a text or the places of a distribution. A distribution that is written in Python
+defines ``rows`` or ``proba``, and ``target`` if one probability is cheaper than a row;
+the compiled model calls these methods for many places at once.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def count_rows(contexts: Any) -> int:
 
 
 def single_precision(weight: NDArray) -> NDArray:
-    """Training weights for `gate_features`, in half the memory: the logarithm that a
-    gate reads needs no more digits."""
+    """Training weights for `gate_features` in half the memory: a gate reads only their
+    logarithm, which needs few digits."""
     return np.minimum(weight, np.finfo(np.float32).max).astype(np.float32)
 
 
 def by_group(group: NDArray, n_groups: int) -> Iterator[tuple[int, Any]]:
-    """(group, its rows in order) of every group that has some."""
+    """Yield (group, its rows in order) of every group that has rows."""
     if n_groups == 1:
         if group.size:
             yield 0, slice(None)
@@ -71,7 +71,7 @@ def by_group(group: NDArray, n_groups: int) -> Iterator[tuple[int, Any]]:
     bounds = np.searchsorted(small[order], np.arange(n_groups + 1))
     for g in np.flatnonzero(bounds[1:] > bounds[:-1]).tolist():
         rows = order[bounds[g] : bounds[g + 1]]
-        # A slice takes no copy.
+        # A slice avoids a copy.
         yield g, slice(None) if rows.size == order.size else rows
 
 
@@ -86,7 +86,7 @@ class Distribution:
         Classes are 0 ... n_classes - 1.
 
     gate_depths : tuple of int
-        The depth of each tree of contexts that `gate_features` has columns for.
+        The depth of each tree of contexts for which `gate_features` has columns.
     """
 
     n_classes: int
@@ -161,7 +161,7 @@ class Distribution:
         return self._ask(at, "best_of", k)
 
     def draw(self, at: Any, uniform: NDArray, skip: int = -1) -> NDArray:
-        """The class that each number in [0, 1) falls on.
+        """Draw a class for each uniform random number.
 
         Parameters
         ----------
@@ -172,7 +172,8 @@ class Distribution:
             Numbers in [0, 1).
 
         skip : int, default=-1
-            A class that is never drawn; the row of the others is scaled. -1: none.
+            A class that is never drawn; the other probabilities are scaled. -1: no
+            class is skipped.
 
         Returns
         -------
@@ -181,7 +182,7 @@ class Distribution:
         Raises
         ------
         ValueError
-            If nothing but `skip` has a probability, or a number is not in [0, 1).
+            If only `skip` has a positive probability, or a number is not in [0, 1).
         """
         uniform = as_floats("uniform", uniform)
         check_reals("uniform", uniform, "[0, 1)")
@@ -230,7 +231,7 @@ class Distribution:
         return self._ask(at, "group_sums", group)[0]
 
     def gate_features(self, at: Any) -> NDArray:
-        """Numbers about the histories, which do not depend on the class.
+        """Features of the histories, which do not depend on the class.
 
         Parameters
         ----------
@@ -241,13 +242,13 @@ class Distribution:
         -------
         features : ndarray of shape (n_samples, 2 * len(gate_depths))
             For each tree of contexts the depth of the node that was found, and the
-            logarithm of one plus the weight of the training samples at it; zeros if
-            these are not known.
+            natural logarithm of one plus the weight of the training samples at the
+            node; zeros if the weights are not known.
         """
         return self._ask(at, "all_features")
 
     def groups(self) -> NDArray | None:
-        """The group of each class in the model's own grouping, None if absent."""
+        """The group of each class in the model's own grouping, or None."""
         return None
 
     def compiled(self, source: Any) -> Model:
@@ -257,15 +258,15 @@ class Distribution:
         ----------
         source : callable, or contexts
             A function ``source(tokens, end)`` that returns the contexts of the
-            histories before ``tokens[end]``; or contexts, of which the last token of a
-            history is the number. Other kinds of distributions also take a
-            `_trees_fast.Path` for the contexts of a tree, and a tuple for those of
-            several models.
+            histories before ``tokens[end]``; or contexts, and the last token of a
+            history is then the number of its context. Some subclasses also take a
+            `_trees_fast.Path` for the contexts of a tree, or a tuple for the contexts
+            of several models.
 
         Returns
         -------
         model : Model
-            Here one that asks `rows` and `target` of this object.
+            In the base class, a model that calls `rows` and `target` of this object.
         """
 
         def find(tokens, end):
@@ -276,7 +277,7 @@ class Distribution:
         return self._array_model(find)
 
     def compiled_places(self, source: Any) -> Model:
-        """As `compiled`, of the places of contexts.
+        """As `compiled`, for the places of contexts.
 
         Parameters
         ----------
@@ -325,7 +326,7 @@ class Distribution:
 
 
 def class_ids(y: NDArray, n_classes: int) -> NDArray:
-    """Class ids as kernels take them; ValueError for others."""
+    """Class ids in the form that kernels take; ValueError for invalid ids."""
     y = as_ids("y", y, 1)
     check_ids("y", y, 0, n_classes, "class id")
     return y

@@ -47,8 +47,8 @@ y : array-like of shape (n_samples,)
     The symbol that followed each context.
 
 sample_weight : array-like of shape (n_samples,), default=None
-    Non-negative weights, fractional or not; weight 0 is as if absent, weight
-    2 as a repetition.
+    Non-negative weights. A sample of weight 0 is left out, a sample of weight 2 counts
+    as two samples.
 """
 BATCH = """
 X : array-like of shape (n_samples, n_features)
@@ -58,24 +58,23 @@ y : array-like of shape (n_samples,)
     The symbol that followed each context.
 
 classes : array-like of shape (n_classes,), default=None
-    In the first batch: all classes that there can be, as in scikit-learn.
-    None: those of the parameter `classes`, and if that is None too, the
-    classes that are seen, batch by batch.
+    In the first batch: all possible classes, as in scikit-learn. None: the parameter
+    `classes`, and if it is None too, the classes that are seen, batch by batch.
 
 sample_weight : array-like of shape (n_samples,), default=None
     Non-negative weights.
 
 decay : float, default=None
-    Factor of all counts so far, above 0 and at most 1: the model is that of one
-    `fit` in which the samples of the batch before this weigh `decay`, of the
-    one before that ``decay ** 2`` and so on. Pairs of less than 1e-9 samples
-    are forgotten; classes stay.
+    Factor of all earlier counts, above 0 and at most 1. The model equals one `fit` in
+    which samples of the previous batch have weight `decay`, samples of the batch before
+    that ``decay ** 2``, and so on. Pairs with a count below 1e-9 are removed; classes
+    stay.
 
 window : int, default=None
-    The model is that of one `fit` on the last `window` batches, this included:
-    with the number of the batches of a text, those of a second pass take the
-    places of their first copies. To be given from the first batch on, not
-    together with `decay`. The counts of each of these batches are kept.
+    The model equals one `fit` on the last `window` batches, including this batch. If
+    `window` is the number of batches of a text, batches of a second pass replace the
+    batches of the first pass. Give `window` from the first batch on, and not together
+    with `decay`. The counts of each of these batches are stored.
 """
 
 
@@ -105,34 +104,34 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
     ) -> tuple[np.ndarray, np.ndarray]:
         """(log_prob per pair, log_backoff per node), in natural logarithms.
 
-        They may be written into the array of the counts. Every estimator defines this,
-        or `_fit_counted` if its model has other pairs.
+        The values may be written into the array of the counts. Every estimator defines
+        this method, or `_fit_counted` if its model has other pairs.
         """
         raise NotImplementedError
 
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
         """The model of counts of contexts no longer than `max_depth`.
 
-        For estimators that train on a collapsed tree as it is, or whose model has other
-        pairs than those that were counted. With `overwrite` the counts may be
-        overwritten.
+        Estimators override this method if they train on a collapsed tree directly, or
+        if their model has other pairs than the counted pairs. With `overwrite` the
+        counts may be overwritten.
         """
         pairs, count = counted.expanded(copy=not overwrite)
         return Fitted(pairs, *self._fit_tree(pairs, count))
 
     @property
     def least_context(self) -> int:
-        """Contexts whose samples weigh less in sum have no part in the model."""
+        """Contexts whose samples have a smaller total weight are not in the model."""
         return 1
 
     @property
     def held_out_share(self) -> float | None:
-        """Share of the samples that is held out to choose numbers on, or None."""
+        """Share of the samples that is held out to tune parameters, or None."""
         return None
 
     @property
     def keeps_positions(self) -> bool:
-        """True if the estimator counts contexts while it is fitted, and not before."""
+        """True if the estimator counts contexts in its fit, and not before."""
         return False
 
     # -------------------------------------------------------------- fitting
@@ -189,9 +188,9 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         """Learn from more samples.
 
         New contexts, classes and symbols are added, and the counts of the batches are
-        summed. A model of counts equals that of one `fit` on all batches, exactly so
-        where sums of weights have no rounding error, as for whole numbers. The cost of
-        a call grows with the model so far, not only with the batch.
+        summed. A count-based model equals the model of one `fit` on all batches, up to
+        rounding errors in sums of weights; sums of whole numbers are exact. The time of
+        a call grows with the size of the model so far, not only with the batch.
 
         Parameters
         ----------
@@ -209,7 +208,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
             batch; if the model was fitted on one; or if `max_depth`, `padding` or
             `classes` was changed after the first batch.
         AttributeError
-            If the estimator chooses numbers on held-out samples, which batches do not
+            If the estimator tunes parameters on held-out samples, which batches do not
             have.
         """
         self._check_params()
@@ -219,7 +218,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         if before is None and hasattr(self, "backoff_model_"):
             raise ValueError(
                 f"this {type(self).__name__} was fitted on path matrices or inside a "
-                "LanguageModel, and kept no counts that partial_fit could add to; "
+                "LanguageModel, and has no counts that partial_fit could add to; "
                 "clone it, and pass the first batch to partial_fit"
             )
         if sp.issparse(X):
@@ -247,7 +246,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_counted(self, counted: Counted, *, overwrite: bool = False) -> Self:
-        """Fit the model to samples that were counted.
+        """Fit the model to counts.
 
         Parameters
         ----------
@@ -261,13 +260,13 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         Returns
         -------
         self : object
-            Fitted estimator; it takes and gives the labels of `counted`.
+            Fitted estimator, with the labels of `counted`.
 
         Raises
         ------
         ValueError
-            If its classes are not those of the parameter `classes`, or its paths are
-            longer than `max_depth`.
+            If the classes of `counted` differ from the parameter `classes`, or its
+            paths are longer than `max_depth`.
         """
         self._check_params()
         check_counted(counted)
@@ -276,8 +275,8 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
             given.tolist()
         ):
             raise ValueError(
-                f"classes: the {given.size} classes that were counted are others; "
-                "leave it None"
+                f"classes: the {given.size} classes that were counted differ; "
+                "leave classes None"
             )
         self.n_features_in_ = counted.max_depth
         vars(self).pop("feature_names_in_", None)
@@ -305,7 +304,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         return self
 
     def _fit_divided(self, counted: Counted, overwrite: bool) -> Fitted:
-        """The model of all counts, of which `counted` may hold some out."""
+        """The model of all counts, including the held-out samples of `counted`."""
         return self._fit_counted(counted.all_counts, overwrite)
 
     def adopt(self, model: BackoffModel, max_depth: int) -> Self:
@@ -314,7 +313,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         Parameters
         ----------
         model : BackoffModel
-            Over windows of the symbols of its labels.
+            A model over windows of the symbols of its labels.
 
         max_depth : int
             Number of columns of the windows.
@@ -334,13 +333,13 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         return self
 
     def _check_params(self):
-        """Errors about parameters that scikit-learn's declarations cannot express."""
+        """Check parameters beyond scikit-learn's declared constraints."""
 
     def log_prior(self) -> float:
         """Logarithm of the prior density at the fitted model, up to a constant.
 
-        The fit maximises the log-likelihood plus this number. It is 0 for a smoothing
-        that is not a maximum a posteriori estimate.
+        The fit maximises the log-likelihood plus this number. The number is 0 for
+        smoothers that are not maximum a posteriori estimates.
         """
         return 0.0
 
@@ -361,7 +360,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         Returns
         -------
         nodes : ndarray of shape (n_samples,), int32
-            That of the longest known context, for the methods of
+            The node of the longest known context, for the methods of
             ``backoff_model_``.
         """
         check_is_fitted(self)
@@ -369,8 +368,8 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        # Of sparse matrices only path matrices can be read. scikit-learn has no tag for
-        # some sparse matrices, and its meta-estimators do not ask for this tag.
+        # The only sparse matrices that can be read are path matrices. scikit-learn has
+        # no tag for this, and its meta-estimators do not read the tag `sparse`.
         tags.input_tags.sparse = False
         tags.input_tags.categorical = True
         tags.input_tags.allow_nan = is_nan(self.padding)
@@ -378,7 +377,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
 
 
 def check_parameters(estimator: BackoffClassifier) -> None:
-    """Errors about the parameters of an estimator, before any work."""
+    """Check the parameters of an estimator, before any work."""
     estimator._validate_params()
     estimator._check_params()
 
@@ -396,10 +395,9 @@ def count_samples(
     """Count samples for an estimator over contexts; sets its `n_features_in_` and
     names.
 
-    held_out: None: the share of the samples that the estimator asks for.
-    classes: all classes that there can be; None: those of the estimator, and if that is
-    None too, those of y.
-    reset: False: X has the columns that the estimator knows.
+    held_out: None: the estimator's `held_out_share` of the samples is held out.
+    classes: all possible classes; None: the parameter of the estimator, and if it is
+    None too, the classes of y. reset: False: X must have the columns of the last fit.
     """
     require_targets(estimator, y, X)
     share = estimator.held_out_share
@@ -412,7 +410,7 @@ def count_samples(
     y = target_column(y, data.shape[0])
     keep, weight = read_sample_weight(sample_weight, data)
     target, known = read_targets(y if keep is None else y[keep], classes)
-    if keep is not None:  # samples of weight 0 stay, and are as if absent
+    if keep is not None:  # samples of weight 0 stay as rows, but are not counted
         target, weight = _spread(target, keep), _spread(weight, keep)
     labels = Labels(known, symbols)
     options: dict[str, Any] = {"depth": estimator.max_depth, "sample_weight": weight}
@@ -457,7 +455,7 @@ def _read_held_out(estimator, held_out, symbols, classes):
 
 
 def _check_fixed(given, before):
-    """ValueError if a later batch names other classes than the first."""
+    """ValueError if the classes of a later batch differ from the first batch."""
     if given is None:
         return
     known, fixed = before.counted.labels.classes, before.fixed_classes
@@ -475,7 +473,7 @@ def vectorized_model(
     symbols: np.ndarray,
     labels: Labels,
 ) -> BackoffModel:
-    """A model of path matrices under the symbols of the text that a vectorizer read.
+    """A model of path matrices, relabelled with the symbols of the vectorizer's text.
 
     columns: the vectorizer's tree, whose nodes are the columns of the path matrix that
     the estimator is fitted on. symbols: the id in `labels` of each symbol of this tree;

@@ -1,4 +1,4 @@
-"""HeldOutClassifier: base of the estimators that choose numbers on held-out samples."""
+"""HeldOutClassifier: base of estimators that tune parameters on held-out samples."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ VALIDATION_CONSTRAINT = {
 
 
 def refuse_held_out(estimator: Any) -> None:
-    """ValueError about `X_val` of an estimator that does not use held-out samples.
+    """Raise a ValueError for `X_val` of an estimator that does not use held-out
+    samples.
 
     The remedy is the estimator's `held_out_hint`, if it has this attribute.
     """
     raise ValueError(
-        f"X_val: a {type(estimator).__name__} chooses nothing on held-out samples; "
+        f"X_val: a {type(estimator).__name__} does not use held-out samples; "
         f"{getattr(estimator, 'held_out_hint', 'leave it out')}"
     )
 
@@ -42,15 +43,15 @@ def refuse_held_out(estimator: Any) -> None:
 def _is_online(model: HeldOutClassifier) -> bool:
     if model._uses_held_out() or model.keeps_positions:
         raise AttributeError(
-            f"this {type(model).__name__} chooses numbers on samples that batches do "
-            "not have, and has no partial_fit; give it fixed numbers, or those of a "
+            f"this {type(model).__name__} tunes parameters on held-out samples, which "
+            "batches do not have, so it has no partial_fit; give fixed numbers, or a "
             "formula"
         )
     return True
 
 
 class HeldOutClassifier(BackoffClassifier):
-    """Base of the estimators that choose numbers on held-out samples.
+    """Base of the estimators that tune parameters on held-out samples.
 
     Subclasses have the parameter `validation_fraction` and define `_uses_held_out`, and
     `_tune` or `_fit_divided`.
@@ -63,7 +64,7 @@ class HeldOutClassifier(BackoffClassifier):
         """True if the parameters ask for held-out samples."""
 
     def _tune(self, pairs: Pairs, count: np.ndarray, held_out: HeldOut) -> None:
-        """Choose the numbers, and set the fitted attributes that `_fit_tree` reads."""
+        """Tune the parameters, and set the fitted attributes that `_fit_tree` reads."""
         raise NotImplementedError
 
     @shared_docs(samples=SAMPLES)
@@ -83,7 +84,7 @@ class HeldOutClassifier(BackoffClassifier):
         {samples}
 
         X_val, y_val : as X and y, default=None
-            Held-out samples, on which numbers are chosen. None: the last
+            Held-out samples, on which parameters are tuned. None: the last
             `validation_fraction` of the samples.
 
         sample_weight_val : array-like of shape (n_val_samples,), default=None
@@ -98,7 +99,7 @@ class HeldOutClassifier(BackoffClassifier):
         ------
         ValueError
             If X is neither context windows nor a path matrix, a target is not in
-            `classes`, a weight is negative, or X_val is given and not used, or has no
+            `classes`, a weight is negative, or X_val is given but not used, or has no
             sample.
         """
         held_out = None
@@ -126,7 +127,7 @@ class HeldOutClassifier(BackoffClassifier):
     def _held_out(self, counted: Counted) -> HeldOut:
         if not isinstance(counted, HeldOutSplit):
             raise ValueError(
-                f"counted: this {type(self).__name__} chooses numbers on held-out "
+                f"counted: this {type(self).__name__} tunes parameters on held-out "
                 "samples, but no sample is held out; count with X_val, or by a "
                 "LanguageModel that has this estimator"
             )

@@ -19,25 +19,28 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
     .. math::
         P(y \mid n) = \sum_k \pi_k P_k(y \mid n)
 
-    for the contexts n of any of the models and the classes y that are explicit in one
-    of them after n. The other classes have :math:`b(n) P(y \mid
-    \mathrm{parent}(n))`, with b(n) such that the row sums to 1: there the exact
-    mixture, whose models back off by their own weights, does not have a back-off form.
+    for the contexts n of any of the models and the classes y for which one of the
+    models has an n-gram (n, y). The other classes have :math:`b(n) P(y \mid
+    \mathrm{parent}(n))`, with b(n) such that the row sums to 1: for these classes the
+    exact mixture does not have the form of a back-off model, because the models back
+    off with different weights.
 
-    Models may have different words. A word that a model lacks is its unknown word: in a
-    context it is read as that, and the probability of the unknown word is shared in
-    equal parts by the unknown word and all words of the others that the model lacks,
+    Models may have different words. A model reads a word outside its vocabulary as its
+    unknown word. The probability of the unknown word is divided equally among the
+    unknown word and the words that only the other models have,
 
     .. math::
         P_k(y \mid n) = \frac{P_k(\langle unk\rangle \mid n)}{1 + m_k}
 
-    with :math:`m_k` the number of these. They have probability 0 in a model without
-    unknown word. So the probabilities of a model sum to 1 over the words of all.
+    with :math:`m_k` the number of words that model k lacks. These words have
+    probability 0 in a model without unknown word. So the probabilities of each model
+    sum to 1 over the words of all models.
 
     Parameters
     ----------
     models : list of BackoffModel
-        With the same start, end and unknown marks; a model may lack the unknown word.
+        Models with the same start, end and unknown marks; the unknown word may be
+        absent from a model.
 
     weights : array-like of shape (n_models,)
         Non-negative, divided by their sum.
@@ -45,8 +48,8 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
     Returns
     -------
     model : BackoffModel
-        Over the union of the contexts and words. Labels are those of the models, where
-        they have the same ones; else words are sorted.
+        A model over the union of the contexts and words. If all models have the same
+        labels, the labels are kept; otherwise words are sorted.
 
     Raises
     ------
@@ -61,8 +64,8 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
 
     Notes
     -----
-    ``ngram -mix-lm`` of SRILM computes the same, except for words that a model lacks:
-    they have probability 0 in it, and its unknown word keeps its mass.
+    ``ngram -mix-lm`` of SRILM computes the same mixture, except that words that a model
+    lacks have probability 0 in this model, and its unknown word keeps its probability.
 
     Examples
     --------
@@ -95,28 +98,28 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
         at = model.tree.find_windows(_ids(own, labels, model.n_symbols)[windows])
         wider = WiderModel(model, own, labels)
         proba += weight * np.exp(wider.target(at[nodes], pairs.target))
-    # Rows of files sum to 1 only up to their decimals: those above 1 are divided by
-    # their sum, as is the root, which has nothing to back off to.
+    # Rows of files sum to 1 only up to rounding. Rows with a larger sum are divided by
+    # the sum; the root is always divided, because it cannot back off.
     total = pairs.node_sums(proba)
     over = np.maximum(total, 1.0)
     over[0] = total[0]
     proba /= over[nodes]
     with np.errstate(divide="ignore"):
         log_left = np.log(np.maximum(1.0 - total / over, 0.0))
-    # A sum of probabilities may pass 1 by rounding.
+    # A sum of probabilities may exceed 1 by rounding.
     log_prob = np.log(np.clip(proba, np.finfo(np.float64).tiny, 1.0))
     return renormalize(pairs, log_prob, log_left, labels)
 
 
 def _ids(labels: Labels, of: Labels, n_symbols: int) -> np.ndarray:
     """The symbol id in `labels` of each symbol of `of`, and -1 at the end."""
-    if of.symbols is None:  # the same ones
+    if of.symbols is None:  # equal labels
         return np.append(np.arange(n_symbols, dtype=np.int32), np.int32(-1))
     return np.append(labels.encode_contexts(of.symbols), np.int32(-1))
 
 
 def _union(models: list[BackoffModel], labels: Labels) -> Pairs:
-    """The pairs of all models, in the ids of labels that hold all theirs."""
+    """The pairs of all models, in the ids of labels that contain all their labels."""
     n_symbols = labels.n_symbols
     if n_symbols is None:
         n_symbols = models[0].n_symbols

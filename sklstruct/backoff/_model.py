@@ -29,7 +29,7 @@ from ._distribution import Distribution, class_ids
 from ._order import by_last, order_pays
 from ._trees_fast import Backoff, Path
 
-# A probability computed as a sum may pass 1 by rounding.
+# A probability that is computed as a sum may exceed 1 by rounding.
 _MAX_LOG_PROB = 1e-6
 
 
@@ -39,10 +39,10 @@ class Fitted(NamedTuple):
     pairs: Pairs  # over a trie
     log_prob: np.ndarray  # (n_pairs,)
     log_backoff: np.ndarray  # (n_nodes,)
-    # (n_nodes counted,) int32: the model's node for each counted node, -1 for none;
+    # (n_nodes counted,) int32: the model's node for each counted node, -1 if removed;
     # None: the nodes are the same.
     new_index: np.ndarray | None = None
-    zero_weight: np.ndarray | None = None  # as of `BackoffModel`
+    zero_weight: np.ndarray | None = None  # as in `BackoffModel`
 
 
 def check_model(model: object, name: str = "model") -> None:
@@ -77,8 +77,8 @@ class BackoffModel(Distribution):
         Natural logarithm of P(target | node); ``-inf`` is a probability of 0.
 
     log_backoff : array-like of shape (n_nodes,)
-        Natural logarithm of each node's back-off weight, finite or ``-inf``;
-        that of the root is 0: ``log_backoff[0] = 0``.
+        Natural logarithm of each node's back-off weight, finite or ``-inf``; 0 for the
+        root: ``log_backoff[0] = 0``.
 
     labels : Labels, default=None
         The meaning of the ids. None: classes are their ids, and contexts are given as
@@ -93,8 +93,8 @@ class BackoffModel(Distribution):
         The contexts, ``pairs.tree``.
 
     log_prob, log_backoff : ndarray
-        As given, float64. Do not change them: the model keeps tables derived from
-        them.
+        As given, float64. Do not change these arrays: the model caches tables that
+        depend on them.
 
     labels : Labels
         As given.
@@ -108,10 +108,10 @@ class BackoffModel(Distribution):
         numbers, as long as the file is unchanged.
 
     file_ngrams : (ndarray, ndarray) or None
-        Nodes h, rising, and the natural log-probabilities of the n-grams "h <s>" of the
-        file that the model was read from. The start mark is never predicted, so no row
-        has these numbers; files that are written have them too. None: the model was not
-        read from a file.
+        Nodes h, in rising order, and the natural log-probabilities of the n-grams "h
+        <s>" of the file from which the model was read. The start mark is never
+        predicted, so rows do not contain these numbers; they are written to files
+        again. None: the model was not read from a file.
 
     zero_weight : ndarray of shape (n_pairs,), bool, or None
         The pairs of weight 0 in a log-linear model, whose probability is the back-off
@@ -183,7 +183,7 @@ class BackoffModel(Distribution):
         self.zero_weight: NDArray | None = None
         check_length("log_prob", self.log_prob, self.n_pairs, "one per pair")
         check_length("log_backoff", self.log_backoff, self.n_nodes, "one per node")
-        # Extrema first, which are NaN where one entry is, and need no memory.
+        # Test the maximum first, which needs no memory and is NaN if an entry is NaN.
         if not self.log_prob.max() <= _MAX_LOG_PROB:
             i = int(np.argmin(self.log_prob <= _MAX_LOG_PROB))
             raise ValueError(
@@ -204,12 +204,12 @@ class BackoffModel(Distribution):
         check_sizes(self.labels, self.n_classes, self.n_symbols)
 
     def relabel(self, labels: Labels, tree: ContextTree | None = None) -> BackoffModel:
-        """The same model under other names.
+        """The same model with other labels.
 
         Parameters
         ----------
         labels : Labels
-            As many classes as this model has, in the order of their ids.
+            Labels with as many classes as the model, in the order of the class ids.
 
         tree : ContextTree, default=None
             A tree of the same shape, with ids of `labels` as symbols. None: the ids of
@@ -218,13 +218,13 @@ class BackoffModel(Distribution):
         Returns
         -------
         model : BackoffModel
-            Shares its numbers with this one.
+            A model that shares the arrays of this model.
         """
         pairs = self.pairs
         if tree is not None:
             pairs = pairs_of_arrays(tree, pairs.ptr, pairs.target)
         model = BackoffModel(pairs, self.log_prob, self.log_backoff, labels)
-        # The arrays themselves: they may be mapped.
+        # Assign the arrays themselves, which may be memory-mapped.
         model.log_prob, model.log_backoff = self.log_prob, self.log_backoff
         model.node_weight = self.node_weight
         model.file_ngrams, model.zero_weight = self.file_ngrams, self.zero_weight
@@ -256,12 +256,12 @@ class BackoffModel(Distribution):
 
     @cached_property
     def has_states(self) -> bool:
-        """True if the node of a history determines that of each continuation."""
+        """True if the node of a history determines the node of each continuation."""
         return not (drop_newest(self.tree)[1:] < 0).any()
 
     def _twin(self) -> BackoffModel:
-        """A model of the same arrays, for a compiled model that this one keeps: the
-        arrays of models that refer to each other would be freed late."""
+        """A model of the same arrays, for a compiled model that this model caches: a
+        reference cycle would delay freeing the arrays."""
         twin = object.__new__(type(self))
         vars(twin).update(vars(self), _root_prob=self._root_prob)
         return twin
@@ -309,7 +309,7 @@ class BackoffModel(Distribution):
         Returns
         -------
         nodes : ndarray of shape (n_samples,), int32
-            0, the root, where not even the most recent symbol is a known context.
+            0, the root, if not even the most recent symbol is a known context.
 
         Raises
         ------
@@ -370,9 +370,9 @@ class BackoffModel(Distribution):
         Raises
         ------
         ValueError
-            If n is not an integer of at least 0. If the tree has a context without its
+            If n is not an integer of at least 0, or the tree has a context without its
             beginning (``"a b"`` without ``"a"``): the node of a history then does not
-            determine those of its continuations. Use :meth:`locate` on windows.
+            determine the nodes of its continuations. Use :meth:`locate` on windows.
         """
         n = check_count("n", n, 0)
         if not self.has_states:
@@ -424,7 +424,7 @@ class BackoffModel(Distribution):
         Parameters
         ----------
         nodes : array-like of shape (n,), default=None
-            Nodes to look at. None: all.
+            Nodes to check. None: all.
 
         tol : float, default=1e-9
             At least 0; ``inf`` returns the deviation without an error.
@@ -437,7 +437,8 @@ class BackoffModel(Distribution):
         Raises
         ------
         ValueError
-            If the row of some node deviates by more than `tol`; names the worst.
+            If the row of a node deviates by more than `tol`; the message names the
+            worst node.
         """
         check_real("tol", tol, "[0, inf]")
         sums = self.row_sums
@@ -467,7 +468,7 @@ class BackoffModel(Distribution):
         description : dict
             ``order``; ``n_words``, the number of classes; ``n_1_grams`` and so on;
             ``start``, ``end`` and ``unknown``, the marks, or None;
-            ``bytes``, of the arrays. Printed, a line each.
+            ``bytes``, the size of the arrays. ``print`` writes an entry per line.
 
         Examples
         --------
@@ -502,7 +503,8 @@ class BackoffModel(Distribution):
         )
 
     def __sklearn_clone__(self):
-        # As the parameter of an estimator: nothing changes it, so clones share it.
+        # The model is immutable, so clones of an estimator with this parameter share
+        # it.
         return self
 
     def __eq__(self, other):

@@ -1,15 +1,15 @@
 """Pruning of back-off models.
 
-A pruned model has fewer pairs; the others keep their probabilities, and each context's
-back-off weight is set anew so that its row sums to 1. The cost of removing a pair is
-one of
+A pruned model has fewer pairs. The remaining pairs keep their probabilities, and the
+back-off weight of each context is recomputed so that its row sums to 1. The cost of
+removing a pair is one of
 
 - the relative entropy between the models with it and without it (Stolcke),
 - its joint probability times the change of its log-probability (Seymore, Rosenfeld),
 - its count.
 
-The cost of each pair is that in the unpruned model. Look-ups take O(pairs m log pairs),
-with m the depth.
+The cost of each pair is computed in the unpruned model. Look-ups take O(pairs m log
+pairs), with m the depth.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ._model import BackoffModel, check_model
 from ._selected import Masses, next_contexts, renormalize, without_pairs
 
 METHODS: tuple[str, ...] = ("entropy", "weighted_difference", "count")
-# A warning names a model with a row that misses the sum 1 by more.
+# A warning is given if the sum of a row differs from 1 by more.
 _TOLERANCE = 1e-3
 _UNITS = {"k": 1e3, "M": 1e6, "G": 1e9}
 
@@ -45,7 +45,8 @@ def prune(
     r"""Remove the explicit probabilities that change a back-off model least.
 
     With p the model, b(h) its back-off weights, h' the context h without its oldest
-    symbol and p(h) the probability of the context itself, the pair (h, y) costs
+    symbol and p(h) the probability of the context itself, the cost of the pair (h, y)
+    is
 
     .. math::
         D = -p(h) \Big[ p(y \mid h) \log \frac{p(y \mid h')\, \tilde b(h)}{p(y \mid h)}
@@ -53,9 +54,10 @@ def prune(
 
     where :math:`\tilde b(h)` is the back-off weight without the pair (if every class
     has a pair after h, it is 1 and the sum is over the other classes). The cost of each
-    pair is that in the unpruned model, and pairs are removed from the longest contexts
-    to the shortest. A pair whose n-gram is the beginning of one that stays is kept
-    (unless the model does not know its context symbols), and so are the unigrams.
+    pair is computed in the unpruned model, and pairs are removed from the longest
+    contexts to the shortest. A pair whose n-gram is the beginning of a kept n-gram is
+    kept (unless the labels of the model have no context symbols), and so are the
+    unigrams.
 
     Parameters
     ----------
@@ -69,10 +71,10 @@ def prune(
         - ``"entropy"``: the relative rise of the perplexity, :math:`\exp D - 1`, as
           in SRILM. From 1e-9 to 1e-6 is usual.
         - ``"weighted_difference"``: nats per token.
-        - ``"count"``: pairs of a count up to the threshold. One number, or one for each
-          depth from 1 on, the last also for deeper ones.
+        - ``"count"``: pairs with a count up to the threshold. One number, or a number
+          for each depth from 1 on; the last number is also used for larger depths.
 
-        0 removes only pairs without cost; infinity leaves the unigrams. None: `to`
+        0 removes only pairs of negative cost; infinity leaves the unigrams. None: `to`
         gives the size.
 
     to : int or str, default=None
@@ -80,23 +82,23 @@ def prune(
         unigrams included, such as 1_000_000; or the memory of the model's arrays and
         words, such as ``"20MB"`` (``kB``, ``MB``, ``GB``, powers of 1000). The n-grams
         of the highest cost stay, each with its prefixes and suffixes, so that a file
-        needs no others.
+        needs no further n-grams.
 
     method : {"entropy", "weighted_difference", "count"}, default="entropy"
         ``"weighted_difference"`` is :math:`p(h, y) [\log p(y \mid h) - \log b(h)
         p(y \mid h')]` [2]_. ``"count"`` is the count cut-off.
 
     counts : Counted, default=None
-        Counts of the training text, from `LanguageModel.count` of the model that was
-        fitted. p(h) and p(h, y) are then relative frequencies. None: p(h) is the
-        product of the model's probabilities of its symbols (the start mark has that of
-        the end mark). Kneser-Ney smoothing needs the counts, as its lower orders are
-        not models of the text [3]_, and so does ``"count"``.
+        Counts of the training text, from `LanguageModel.count` of the fitted model.
+        p(h) and p(h, y) are then relative frequencies. None: p(h) is the product of the
+        model's probabilities of its symbols (the start mark has the probability of the
+        end mark). Kneser-Ney smoothing needs the counts, as its lower orders are not
+        models of the text [3]_, and so does ``"count"``.
 
     Returns
     -------
     pruned : BackoffModel
-        Normalised, with the labels of `model`.
+        A normalised model with the labels of `model`.
 
     Raises
     ------
@@ -108,13 +110,13 @@ def prune(
     Warns
     -----
     UserWarning
-        If a row misses the sum 1 by more than 0.001.
+        If the sum of a row differs from 1 by more than 0.001.
 
     See Also
     --------
     sklstruct.smoothing.PrunedKneserNeyLM : Kneser-Ney smoothing that is pruned while it
         is estimated; removed counts return to the lower orders.
-    restrict : Fewer words.
+    restrict : Removes words.
 
     References
     ----------
@@ -156,10 +158,10 @@ def prune(
 
 
 def as_distribution(model: BackoffModel) -> BackoffModel:
-    """The model with each row divided by its sum, and a warning if one is far from 1.
+    """Divide each row by its sum if a sum is not 1; a warning tells how many rows.
 
-    Costs compare probabilities, and new back-off weights take what is left of 1: both
-    need rows that sum to 1. The ratios within a row stay.
+    Costs compare probabilities, and new back-off weights get the remaining mass: both
+    need rows that sum to 1. The ratios within a row do not change.
     """
     deviation = model.check_normalized(tol=np.inf)
     if deviation <= _TOLERANCE:
@@ -248,7 +250,7 @@ def counts_beside(model: BackoffModel, counted: Counted) -> np.ndarray:
         raise ValueError("counts of the empty context are all 0")
     if pairs == model.pairs:
         return count
-    # A smoother may have pairs that were never seen, and lack seen ones.
+    # A smoother may have pairs that were never seen, and lack seen pairs.
     node = pairs.tree.nodes_in(model.tree)[pairs.nodes()]
     slot = find_pairs(model.pairs.ptr, model.pairs.target, node, pairs.target)
     of_pairs = np.zeros(model.n_pairs)
@@ -272,11 +274,11 @@ def _choose(model, least, method, counts, size):
 
 def _dearest(pairs, worth, size):
     """The pairs of the largest worth that are within a size."""
-    # Stable: of equal worth, shorter contexts come first.
+    # Stable sort: of pairs of equal worth, shorter contexts come first.
     order = np.argsort(-worth, kind="stable")
     place = np.empty(order.size, dtype=np.int64)
     place[order] = np.arange(order.size)
-    # A context is needed from the first of its pairs on, or of those below it.
+    # A context is needed as soon as it, or a context below it, has a pair.
     tree = pairs.tree
     of_node = np.full(tree.n_nodes, order.size)
     some = np.flatnonzero(np.diff(pairs.ptr))
@@ -331,8 +333,9 @@ def _costs(model, method, counts):
             )
             from scipy.special import rel_entr
 
-            # If every class has a pair, one pair follows from the others and costs
-            # nothing, but two do not: the cost is that of a back-off weight of 1.
+            # If every class has a pair, a single pair is determined by the other pairs
+            # and would cost nothing, but two pairs would not. The cost is therefore
+            # computed with a back-off weight of 1.
             two = rel_entr(m.prob, m.low) + rel_entr(1 - m.prob, 1 - m.low)
             divergence = np.where(free > 0, divergence, np.maximum(two, 0.0))
             worth = np.expm1(np.where(of_context > 0, of_context * divergence, 0.0))
@@ -367,7 +370,7 @@ def log_marginals(model: BackoffModel) -> np.ndarray:
         here = tree.level(k)
         # "h y" has the probability of h, and that of y after it.
         state = link[here].copy()
-        # In a tree of windows h or one of its beginnings may not be a node. Then all
+        # In a tree of windows, h or a beginning of h may not be a node. Then all
         # symbols of "h y" are read.
         lost = np.flatnonzero((state < 0) | (link[state] < 0))
         link[here.start + lost] = -1
@@ -376,7 +379,8 @@ def log_marginals(model: BackoffModel) -> np.ndarray:
             node = (here.start + lost).astype(np.int32)
             at, so_far = np.zeros(node.size, dtype=np.int32), np.zeros(node.size)
             for _ in range(k - 1):
-                # The oldest symbol of a context is that of its node; then its parent's.
+                # The node has the oldest symbol of a context, its parent the next
+                # symbol.
                 symbol = tree.symbol[node]
                 read(at, so_far, symbol)
                 at, node = model.follow(at, symbol), tree.parent[node]
@@ -389,15 +393,16 @@ def log_marginals(model: BackoffModel) -> np.ndarray:
 def worth_of_prefixes(
     pairs: Pairs, ahead: np.ndarray, worth: np.ndarray, suffixes: bool = False
 ) -> np.ndarray:
-    """The largest worth of each pair and of the pairs of the context "h y".
+    """The maximum of the worth of each pair (h, y) and of the pairs of the context "h
+    y".
 
     A pair (h, y) must stay while the context "h y" has pairs. The pairs whose result is
-    above a threshold satisfy this. Those of the root have the largest number.
+    above a threshold satisfy this. The pairs of the root get the largest value.
 
     ahead: from `next_contexts`.
-    worth: numbers, or which pairs are to stay.
-    suffixes: a pair (h', y), h' without the oldest symbol of h, must stay with (h, y),
-    too, as files of n-grams need.
+    worth: numbers, or a mask of the pairs that stay.
+    suffixes: a pair (h', y), with h' the context h without its oldest symbol, must also
+    stay with (h, y), because files of n-grams need it.
     """
     tree = pairs.tree
     worth = np.array(worth)

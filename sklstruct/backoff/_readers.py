@@ -1,11 +1,11 @@
 """Readers: they find the node of each row of X in a fitted model.
 
-There is one for windows of symbols and one for the path matrices of
-`SuffixTreeVectorizer`:
+There is a reader for windows of symbols and a reader for the path matrices of
+`SuffixTreeVectorizer`. Both have the methods
 
 =============================  ====================================================
 ``nodes(estimator, tree, X)``  the node of each row, in the model's trie
-``renumber(tree, kept)``       the trie of the model has fewer nodes than were counted
+``renumber(tree, kept)``       set the model's node of each node that was counted
 =============================  ====================================================
 """
 
@@ -28,7 +28,7 @@ class PathTree(NamedTuple):
     """The tree that was read from a path matrix."""
 
     tree: ContextTree  # collapsed or not; its symbols are columns
-    node_of_column: np.ndarray  # (n_columns,) int32, -1 for one that does not occur
+    node_of_column: np.ndarray  # (n_columns,) int32, -1 for an absent column
 
 
 class WindowReader(NamedTuple):
@@ -82,7 +82,7 @@ class PathReader:
         if not sp.issparse(X):
             raise ValueError(
                 f"X: this {type(estimator).__name__} was fitted on a sparse path "
-                "matrix; X must be one too (transform it with the same "
+                "matrix; X must also be a path matrix (transform it with the same "
                 "SuffixTreeVectorizer)"
             )
         node = self.find(read_paths(estimator, X, reset=False))
@@ -91,8 +91,7 @@ class PathReader:
     def renumber(self, tree: ContextTree, kept: np.ndarray) -> None:
         """Let paths lead to the nodes of the counted trie that the model keeps.
 
-        kept: the number of each node of the trie in the model, -1 for those that are
-        gone.
+        kept: the number of each node of the trie in the model, -1 for removed nodes.
         """
         self.kept = kept
         self._nearest = tree.nearest(kept)
@@ -100,7 +99,7 @@ class PathReader:
     def columns_to_symbols(
         self, tree: ContextTree, vectorized: ContextTree
     ) -> ContextTree:
-        """The model's tree under the symbols of the tree that made the columns.
+        """The model's tree with the symbols of the vectorizer's tree.
 
         The symbols of `tree` are columns, the nodes of `vectorized`. Columns are in its
         canonical order, so siblings stay sorted.
@@ -111,7 +110,7 @@ class PathReader:
         span = vectorized.spans()
         first = np.cumsum(span, dtype=np.int64) - span
         if self._index is None:
-            # A trie was fitted, of columns that stand for one context each.
+            # The fitted tree is a trie: each column is one context.
             where, source = node, of_suffix[first[column]]
         else:
             size = span[column]
@@ -129,7 +128,7 @@ class PathReader:
 def read_paths(
     estimator: BaseEstimator, X: Any, *, reset: bool
 ) -> sp.csr_array | sp.csr_matrix:
-    """A path matrix, validated."""
+    """Validate a path matrix."""
     from sklearn.utils.validation import validate_data
 
     check_sparse(X)

@@ -15,24 +15,24 @@ from ._model import BackoffModel, check_model
 def restrict(
     model: BackoffModel, vocabulary: ArrayLike | TextFile, *, unknown: Any = "<unk>"
 ) -> BackoffModel:
-    r"""The same model over fewer words; the other words become the unknown word.
+    r"""Restrict a model to fewer words; the other words become the unknown word.
 
     .. math::
         P'(\langle unk\rangle \mid n) = P(\langle unk\rangle \mid n) + \sum_{w
         \notin \mathtt{vocabulary}} P(w \mid n), \qquad P'(y \mid n) = P(y \mid n)
 
-    for the other classes y and all contexts n without words that are left out; the sums
-    of rows stay. Contexts that hold such a word are removed: there, too, it is read as
-    the unknown word.
+    for the other classes y and all contexts n without removed words; the sums of rows
+    do not change. Contexts that contain a removed word are removed too: in contexts,
+    removed words are also read as the unknown word.
 
     Parameters
     ----------
     model : BackoffModel
-        With context symbols.
+        A model with context symbols.
 
     vocabulary : array-like of shape (n_words,) or TextFile
-        The words that stay, or a file of them. Those that the model lacks stay unknown.
-        Marks stay in any case.
+        The words that stay, or a file of words. Words that the model lacks stay
+        unknown. Marks always stay.
 
     unknown : object, default="<unk>"
         Name of the unknown word, if the model lacks it.
@@ -40,7 +40,8 @@ def restrict(
     Returns
     -------
     smaller : BackoffModel
-        Words in the order of the model; the same model if nothing is left out.
+        Words are in the order of the model. The same model is returned if no word is
+        removed.
 
     Raises
     ------
@@ -52,7 +53,7 @@ def restrict(
 
     See Also
     --------
-    prune : Fewer n-grams.
+    prune : Removes n-grams.
 
     Examples
     --------
@@ -100,7 +101,7 @@ def restrict(
     symbol[1:] = (np.cumsum(stays) - 1)[symbol[1:]]
     smaller = ContextTree(smaller.parent, symbol, int(stays.sum()))
 
-    # The unknown word gets a pair if it or a word that is left out has one.
+    # The unknown word gets a pair if the unknown word or a removed word has a pair.
     unknown_id = labels.unknown_id
     class_id = np.where(keep, np.cumsum(keep) - 1, unknown_id)
     of_pair = index[pairs.nodes()]

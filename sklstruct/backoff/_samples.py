@@ -1,4 +1,4 @@
-"""Samples as they are before they are counted: contexts with their classes.
+"""Samples before they are counted: contexts with their classes.
 
 `Positions` are positions of a text, or windows; `PathRows` are rows of a path matrix.
 Both select samples, make the tree of their contexts, and find them in another tree.
@@ -32,7 +32,7 @@ class Positions(NamedTuple):
 
     @property
     def stored(self) -> Histories:
-        """The contexts in memory: columns are made."""
+        """The histories in memory; windows are made from `HistoryColumns`."""
         if isinstance(self.histories, HistoryColumns):
             return Histories.from_windows(
                 self.histories.windows(), self.histories.depth
@@ -74,7 +74,7 @@ class Positions(NamedTuple):
         return self._replace(histories=histories)
 
     def tree(self, labels: Labels, min_count: int = 1) -> tuple[Pairs, np.ndarray]:
-        """(pairs, counts) of the contexts whose samples weigh enough."""
+        """(pairs, counts) of the contexts whose samples weigh at least `min_count`."""
         n_symbols = need_symbols(labels, "counting")
         tree, terminal = ContextTree.from_histories(
             self.histories, n_symbols, weight=self.weight, min_count=min_count

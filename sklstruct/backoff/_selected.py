@@ -1,4 +1,4 @@
-"""Models of some of the pairs of another: normalised by their back-off weights.
+"""Models of some of the pairs of another model, normalised by the back-off weights.
 
 A pair (h, y) is never removed while the context "h y" holds pairs, so that every
 context of the result can be reached by reading its symbols, as in a file of n-grams.
@@ -14,18 +14,18 @@ from ..context_tree._links import drop_newest, extend_pairs
 from ..symbols import Labels
 from ._model import BackoffModel, check_model
 
-# The parent's mass on the classes without a pair is one minus a sum; a difference below
-# this has lost digits, and the mass is summed instead.
+# The parent's mass on the classes without a pair is computed as one minus a sum. A
+# difference below this is inaccurate, and the mass is summed instead.
 _SMALL = 1e-2
-# Largest difference of natural logarithms by rounding, relative above 1.
+# Largest difference of natural logarithms by rounding; relative for logarithms above 1.
 _SAME = 1e-12
 
 
 def next_contexts(pairs: Pairs, labels: Labels) -> np.ndarray:
     """The context "h y" of each pair (h, y) of a trie.
 
-    The root where it is not in the tree, -1 where it is not known: labels without
-    symbols know none.
+    The root if the tree lacks the context; -1 if the contexts are not known, because
+    the labels have no symbols.
     """
     tree = pairs.tree
     if tree.n_nodes == 1 or labels.symbols is None:
@@ -35,14 +35,15 @@ def next_contexts(pairs: Pairs, labels: Labels) -> np.ndarray:
 
 
 def selected_nodes(pairs: Pairs, keep: np.ndarray) -> np.ndarray:
-    """The number of each node after ``pairs.select(keep)``, -1 for a node that goes."""
+    """The number of each node after ``pairs.select(keep)``, -1 for a removed node."""
     alive = np.zeros(pairs.tree.n_nodes, dtype=bool)
     alive[pairs.nodes()[keep]] = True
     return pairs.tree.select(alive)[1]
 
 
 class Masses:
-    """Probabilities of the pairs below the root, and the mass left by each context."""
+    """Probabilities of the pairs below the root, and the back-off mass of each
+    context."""
 
     def __init__(self, model: BackoffModel):
         pairs, n_classes = model.pairs, model.n_classes
@@ -59,10 +60,10 @@ class Masses:
 
 
 def free_mass(model: BackoffModel, low: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """The parent's mass on the classes without a pair at a node, of the given nodes.
+    """The parent's mass on the classes without a pair at a node, for the given nodes.
 
-    0 for the root, nodes with every class, and nodes that are not asked for. The
-    back-off weights of the model are read at ancestors of `nodes` only.
+    0 for the root, nodes with a pair for every class, and nodes that are not given.
+    Back-off weights are read only at ancestors of `nodes`.
 
     low: P(y | parent(n)) of the pairs (n, y) below the root. nodes: rising, without the
     root.
@@ -87,7 +88,7 @@ def free_mass(model: BackoffModel, low: np.ndarray, nodes: np.ndarray) -> np.nda
 def without_pairs(model: BackoffModel, keep: np.ndarray) -> BackoffModel:
     """The model of some of the pairs, normalised by its back-off weights.
 
-    Those of the root stay, whatever `keep` says.
+    The pairs of the root always stay.
     """
     n_classes = model.n_classes
     m = Masses(model)
@@ -100,7 +101,7 @@ def without_pairs(model: BackoffModel, keep: np.ndarray) -> BackoffModel:
     total = left + per_node(np.where(gone, 0.0, m.prob))
     pairs, kept = model.pairs.select(keep)
     old = np.flatnonzero(selected_nodes(model.pairs, keep) >= 0)
-    # Rows may miss the sum 1 a little; they sum to it afterwards.
+    # Rows may sum to slightly more or less than 1; the new rows sum to 1.
     with np.errstate(divide="ignore"):
         log_total = np.log(np.where(total > 0, total, 1.0))[old]
         log_left = np.log(left)[old] - log_total
@@ -114,10 +115,10 @@ def without_pairs(model: BackoffModel, keep: np.ndarray) -> BackoffModel:
 def renormalize(
     pairs: Pairs, log_prob: np.ndarray, log_left: np.ndarray, labels: Labels
 ) -> BackoffModel:
-    """The model with the back-off weights by which every row sums to 1.
+    """The model whose back-off weights make every row sum to 1.
 
-    log_left: logarithm of one minus the sum of a context's probabilities; the root's is
-    not used.
+    log_left: natural logarithm of one minus the sum of a context's probabilities; the
+    value of the root is not used.
     """
     tree, n_classes = pairs.tree, pairs.n_classes
     log_prob = np.array(log_prob)
@@ -136,7 +137,7 @@ def renormalize(
         left = log_left[nodes]
         with np.errstate(divide="ignore", invalid="ignore"):
             weight = left - np.log(free)
-        # The parent has no mass on other classes: the pairs share all.
+        # The parent has no mass on the other classes: the pairs get the whole mass.
         stuck = free <= 0
         weight[stuck] = 0.0
         lost = stuck & (left > -np.inf)
@@ -150,13 +151,14 @@ def renormalize(
 
 
 def without_zero_weights(model: BackoffModel) -> BackoffModel:
-    """The same distribution without the n-grams that backing off gives.
+    """The same distribution without the n-grams whose probability backing off gives.
 
-    A pair of weight 0 has the probability of backing off, so that it can go, unless its
-    n-gram is the beginning of one that stays, or the end. A context goes with the last
-    of its pairs, if its back-off weight is 1. `zero_weight` of the model names the
-    candidates; with a prior the weight of 0 keeps the number of the prior, so each is
-    compared. The model itself if every pair stays.
+    A pair of weight 0 has the backed-off probability, so it is removed, unless its
+    n-gram is the beginning or the end of an n-gram that stays. A context is removed
+    with the last of its pairs, if its back-off weight is 1. `zero_weight` of the model
+    marks the candidates. With a prior, a pair of weight 0 has the probability of the
+    prior, so the probability of each candidate is compared with backing off. If every
+    pair stays, the model itself is returned.
     """
     check_model(model)
     if model.zero_weight is None or model.max_depth == 0:
@@ -171,7 +173,7 @@ def without_zero_weights(model: BackoffModel) -> BackoffModel:
     keep = np.ones(pairs.n_pairs, dtype=bool)
     keep[some[(gap <= scale) & np.isfinite(low)]] = False
     alive = np.abs(model.log_backoff) > _SAME
-    alive[0] = False  # where "h y" is not a context, `ahead` is the root
+    alive[0] = False  # `ahead` is the root if "h y" is not a context
     ahead = np.maximum(next_contexts(pairs, model.labels), 0)
     of_pair = pairs.nodes()
     for k in range(tree.n_levels - 1, 0, -1):

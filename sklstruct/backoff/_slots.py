@@ -1,4 +1,4 @@
-"""HeldOut: held-out samples beside the pairs of a model."""
+"""HeldOut: held-out samples with the pairs of a model that they use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._model import BackoffModel
 
 
 class HeldOut(NamedTuple):
-    """Held-out samples as slots over the tree of a model.
+    """Held-out samples as pairs over the tree of a model.
 
     Each sample ends at the deepest context that the model knows. Its pair has parent
     pairs up to the root, so that one sweep down gives the probabilities of all samples
@@ -21,7 +21,7 @@ class HeldOut(NamedTuple):
     pairs: Pairs
     weight: np.ndarray  # (n_pairs,) of the samples that end at each pair
     slot: np.ndarray  # (n_pairs,) int32, the model's pair, -1 if the model lacks it
-    fraction: float | None = None  # of all samples; None: they are other samples
+    fraction: float | None = None  # of all samples; None: separate samples
 
     @classmethod
     def of_samples(
@@ -32,7 +32,8 @@ class HeldOut(NamedTuple):
         weight: np.ndarray | None = None,
         fraction: float | None = None,
     ) -> Self:
-        """Samples of a class after a context, given by its deepest known node."""
+        """Samples of classes after contexts, which are given by their deepest known
+        nodes."""
         pairs, count = Pairs.count(model.tree, node, target, model.n_classes, weight)
         slot = model.find(pairs.nodes(), pairs.target)
         return cls(pairs, pairs.terminal_counts(count), slot, fraction)
@@ -43,7 +44,7 @@ class HeldOut(NamedTuple):
         return known / total[self.pairs.nodes()]
 
     def samples(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(node, class, weight) of the samples, equal ones as one."""
+        """(node, class, weight) of the samples; equal samples are merged."""
         ends = np.flatnonzero(self.weight)
         return self.pairs.nodes()[ends], self.pairs.target[ends], self.weight[ends]
 

@@ -25,8 +25,8 @@ from ._model import BackoffModel
 class BackoffMixin(DistributionClassifier):
     """Classifiers whose fitted distribution is `backoff_model_`, a `BackoffModel`.
 
-    The models over contexts (`BackoffClassifier`) and the unigram smoothers are its two
-    families.
+    The models over contexts (`BackoffClassifier`) and the unigram smoothers derive from
+    it.
     """
 
     if TYPE_CHECKING:
@@ -45,8 +45,7 @@ def read_sample_weight(
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """(rows of positive weight, their weights); None for all rows, or no weights.
 
-    Weight 0 is as if absent, so such rows are left out before anything is learnt
-    from them.
+    Rows of weight 0 are left out before anything is learned from them.
     """
     if sample_weight is None:
         return None, None
@@ -85,7 +84,7 @@ def target_column(y: Any, n_samples: int) -> np.ndarray:
 def read_known(
     y: np.ndarray, classes: np.ndarray, name: str = "y_val", kind: str = "classes"
 ) -> np.ndarray:
-    """The class ids of targets; ValueError if one has no class."""
+    """The class ids of targets; ValueError if a target is not a class."""
     target = encode(y, classes)
     if (target < 0).any():
         i = int(np.argmax(target < 0))
@@ -99,7 +98,7 @@ def read_known(
 def read_targets(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     """(class ids of y, classes in sorted order).
 
-    classes: those of a closed vocabulary; None to learn them from y.
+    classes: the classes of a closed vocabulary; None to learn the classes from y.
     """
     check_missing(y)
     if classes is None:

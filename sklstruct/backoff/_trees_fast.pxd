@@ -7,11 +7,11 @@ from ._core_fast cimport Model, address
 
 @cython.final
 cdef class Path:
-    """Which symbol of a tree each step of a history is."""
+    """The symbol of a tree that each step of a history reads."""
     cdef list keep
     cdef const int** table
     cdef const int[::1] position
-    cdef const int[::1] within  # steps that read no more than 0, 1, 2 ... tokens
+    cdef const int[::1] within  # number of steps that read at most 0, 1, 2 ... tokens
     cdef const unsigned char[::1] missing
     cdef int n_steps, n_symbols
     cdef bint plain
@@ -26,7 +26,7 @@ cdef class Path:
 cdef struct Node:
     int node
     int depth  # negative: not known
-    int up     # how far above the node the pair of the last target is
+    int up     # number of levels from the node up to the pair of the last target
 
 
 @cython.final
@@ -55,7 +55,7 @@ cdef inline Edges edges_of(Tree tree) noexcept nogil:
 
 
 cdef inline int child_of(const Edges* edges, int node, int symbol) noexcept nogil:
-    """The child with a symbol, -1 for none or the symbol -1."""
+    """The child with a symbol, -1 if absent or for the symbol -1."""
     if symbol < 0:
         return -1
     if node == 0:
@@ -95,7 +95,7 @@ cdef inline bint is_marked(const unsigned char* seen, int y) noexcept nogil:
 
 
 cdef inline bint mark(unsigned char* seen, int y) noexcept nogil:
-    """Set the bit of a class; whether it was not set."""
+    """Set the bit of a class; return whether it was not set before."""
     cdef unsigned char bit = <unsigned char> (1 << (y & 7))
     if seen[y >> 3] & bit:
         return False

@@ -4,13 +4,13 @@ A back-off model is
 
     log P(y | n) = log_prob(a, y) + sum of log_backoff over the nodes below a,
 
-a = the nearest of n and its ancestors that holds a pair for y. The root holds every
-class in class order, so its pair of class y is number y and the walk always ends. The
-classes of a node are sorted: one binary search per step.
+a = the nearest of n and its ancestors that has a pair for y. The root has a pair for
+every class in class order, so its pair of class y is number y and the walk always ends.
+The classes of a node are sorted: one binary search per step.
 
 Costs (m = depth of the node, V = classes, p = pairs on the node's path): target
 O(m log pairs), row O(V + p), best O(p + k log k), draw O(p + V) in the worst case and
-O(pairs of the first nodes looked at) mostly.
+usually O(pairs of the first nodes).
 """
 
 cimport cython
@@ -27,13 +27,13 @@ from .._sorted cimport find_pair
 from ._core_fast cimport BEST, BLOCK, Model, address, padded, room_for
 
 cdef enum:
-    SHORT = 64  # nodes of a path without memory from the heap
-    AHEAD = 8  # questions between one whose memory is asked for and its turn
+    SHORT = 64  # longest context without heap memory
+    AHEAD = 8  # distance of prefetched queries
 
 
 @cython.final
 cdef class Path:
-    """Which symbol of a tree each step of a history is.
+    """The symbol of a tree that each step of a history reads.
 
     Parameters
     ----------
@@ -41,23 +41,23 @@ cdef class Path:
         Length of the path.
 
     n_symbols : int
-        Symbols of the tree; others are unknown and end a path.
+        Number of symbols of the tree; other symbols are unknown and end a path.
 
     tables : list of int32 ndarray, default=None
-        Of each step, the symbol of each token, -1 for none. Steps may share an array.
-        None: symbols are tokens.
+        For each step, the symbol of each token, -1 if absent. Steps may share an array.
+        None: tokens are symbols.
 
     position : int32 ndarray of shape (n_steps,), default=None
         The place in the history that each step reads, 1 for the last token. None:
         1, 2, 3 ...
 
     missing : uint8 ndarray of shape (n_tokens,), default=None
-        1 for tokens that end the history, as those do that are negative or not in the
-        tables. None: no others.
+        1 for tokens that end the history, in addition to negative tokens and tokens
+        that are not in the tables. None: no further tokens.
 
     windows : int32 ndarray of shape (n, width), default=None
-        The history is the row of this array whose number is the last token. None: it
-        is made of the tokens.
+        The last token is the number of a row of this array, which is the history. None:
+        the history is the tokens.
     """
 
     def __init__(self, int n_steps, int n_symbols, tables=None, position=None,
@@ -76,7 +76,7 @@ cdef class Path:
         within = np.searchsorted(reach, np.arange(reach.max(initial=0) + 1), "right")
         self.within = within.astype(np.int32)
         self.position, self.missing, self.windows = position, missing, windows
-        # Then step k reads token k, after all before it.
+        # A plain path: step k reads token k, after all tokens before.
         self.plain = tables is None and position is None and missing is None
         if tables is None:
             return
@@ -92,7 +92,8 @@ cdef class Path:
             self.table[k] = address(table)
 
     def reads_as(self, Path other):
-        """Whether another path is this one, or reads the same windows alike."""
+        """Whether another path is the same, or reads the same windows in the same
+        way."""
         if self is other:
             return True
         if other is None or self.windows is None or other.windows is None:
@@ -102,7 +103,7 @@ cdef class Path:
             and (self.n_steps, self.n_symbols) == (other.n_steps, other.n_symbols))
 
     cdef Py_ssize_t begin(self, const int** tokens, Py_ssize_t i) noexcept nogil:
-        """The end of the history; `tokens` becomes where the history is."""
+        """Return the end of the history, and set `tokens` to the history."""
         if self.windows is None or self.n_steps == 0:
             return i
         tokens[0] = &self.windows[tokens[0][i - 1], 0]
@@ -111,7 +112,7 @@ cdef class Path:
     cdef int symbol(
         self, int step, const int* tokens, Py_ssize_t i, int* known
     ) noexcept nogil:
-        """-1 at the end of the history, of the path and of the tree's symbols.
+        """The symbol of a step; -1 after the end of the history or path, or if unknown.
 
         known: how many tokens are known not to end the history.
         """
@@ -155,9 +156,9 @@ cdef class Tree:
     ) noexcept nogil:
         """The deepest nodes of at most BLOCK histories, `stride` bytes apart.
 
-        A step of all paths after the other: their look-ups wait for memory at the same
-        time. Steps that read the tokens of the history before are not looked up.
-        first: entries of this array for the nodes that are found are asked for.
+        All histories take a step before any takes the next step, so that their memory
+        accesses overlap. Steps that read the same tokens as the previous history reuse
+        its nodes. first: an array whose entries for the found nodes are prefetched.
         """
         cdef int active[BLOCK]
         cdef int known[BLOCK]
@@ -219,14 +220,15 @@ cdef class Backoff(Model):
     Parameters
     ----------
     model : BackoffModel
-        Its arrays are shared.
+        The model, whose arrays are shared.
 
     source : Path or int32 ndarray, default=None
-        How histories are read: along a path, or as the node whose number is the entry
-        of this array at the last token. None: the last token is the node.
+        How histories are read: along a path, or by an array with the node of each last
+        token. None: the last token is the node.
 
     group : int32 ndarray of shape (n_classes,), default=None
-        The group of each class, whose sums the places keep for the nodes of a path.
+        The group of each class. Places then keep sums over groups for the nodes of a
+        path.
     """
 
     def __init__(self, model, source=None, group=None):
@@ -264,7 +266,8 @@ cdef class Backoff(Model):
             and np.array_equal(self.tree.symbol, other.tree.symbol))
 
     def keep_classes(self):
-        """Let a place keep rows of classes. Before the first place is made."""
+        """Let a place keep rows of classes. To be called before the first place is
+        made."""
         if not self.rows:
             self.keep_rows(self.root_prob)
 
@@ -278,9 +281,8 @@ cdef class Backoff(Model):
     def prepare(self, int what):
         cdef const int[::1] order
         cdef const double[::1] sums
-        # Once: another thread may read the table now, and a memoryview is NULL while
-        # another takes its place. Nothing between the last `is None` and `=` gives up
-        # the GIL.
+        # Set only once: another thread may read the table, and a memoryview is NULL
+        # during an assignment. The GIL is held between the last `is None` and `=`.
         if what == BEST and self.root_order is None:
             falling = -self.model.log_prob[:self.n_classes]
             order = np.argsort(falling, kind="stable").astype(np.int32)
@@ -317,14 +319,14 @@ cdef class Backoff(Model):
         return 0
 
     cdef int64_t key(self, char* place) except? -1 nogil:
-        """Contexts below one child of the root are neighbours."""
+        """Contexts below the same child of the root have neighbouring keys."""
         cdef int node = (<Node*> place).node, top = node
         while top and self.parent[top]:
             top = self.parent[top]
         return (<int64_t> top << 32) + node
 
     cdef double score(self, int node, int y, int* up) noexcept nogil:
-        """ln P(y | node); up: how far above the node the pair is."""
+        """ln P(y | node); up: the number of levels from the node up to the pair."""
         cdef double total = 0.0
         cdef int p, n = 0
         while True:
@@ -360,10 +362,12 @@ cdef class Backoff(Model):
         return 0
 
     cdef int fill(self, char* place, double* out, bint proba) except -1 nogil:
-        """The values of the root first, then each deeper node overwrites."""
+        """Write the values of the root, then overwrite them by those of deeper
+        nodes."""
         cdef int node = (<Node*> place).node, n = 0, y, p, k
         cdef double total = 0.0, v
-        # The compiler does not know that `out` is apart from this object.
+        # Local pointers: the compiler does not know that `out` does not alias this
+        # object.
         cdef const double* log_prob = &self.log_prob[0]
         cdef const double* root_prob = &self.root_prob[0]
         cdef const int* cls = &self.cls[0]
@@ -393,12 +397,12 @@ cdef class Backoff(Model):
         return self.fill(place, out, True)
 
     cdef int best(self, char* place, int k, int* label, double* value) except -1 nogil:
-        """Once the pairs of the path are in the heap, classes are taken by falling
-        probability at the root; adding one back-off weight keeps that order, so the
-        scan stops at the first value below the worst of the heap (equal values, which
-        rounding can make, still compete by class id)."""
+        """After the pairs of the path, the other classes are added to the heap in
+        falling order of their probability at the root. Adding a back-off weight keeps
+        this order, so the scan stops at the first value below the worst value of the
+        heap (equal values, which rounding can cause, are ordered by class id)."""
         cdef int node = (<Node*> place).node, size = 0, p, r, y
-        cdef double total = 0.0, v, least = -INFINITY  # the worst of a full heap
+        cdef double total = 0.0, v, least = -INFINITY  # the worst value of a full heap
         cdef const double* log_prob = &self.log_prob[0]
         cdef const int* cls = &self.cls[0]
         cdef unsigned char* seen = <unsigned char*> room_for(self.n_classes // 8 + 1, 1)
@@ -424,18 +428,19 @@ cdef class Backoff(Model):
         return 0
 
     cdef int draw(self, char* place, double uniform, int skip) except -2 nogil:
-        """By inversion, in the order deepest pairs first, then the classes that only
-        the root holds. A row that does not sum to 1 is drawn in proportion."""
+        """Draw by inversion: the deepest pairs first, then the classes that have a pair
+        only at the root. A row that does not sum to 1 is scaled."""
         cdef int node = (<Node*> place).node, y, p, last = -1, up
         cdef double total = 0.0, left, mass = self.row_sum[node]
-        # The compiler does not know that `seen` is apart from this object.
+        # Local pointers: the compiler does not know that `seen` does not alias this
+        # object.
         cdef const double* log_prob = &self.log_prob[0]
         cdef const double* root_prob = &self.root_prob[0]
         cdef const int* cls = &self.cls[0]
         cdef unsigned char* seen
         if skip >= 0:
             mass -= exp(self.score(node, skip, &up))
-            # A rest of this size is a rounding error.
+            # Remaining mass of this size is a rounding error.
             if mass < 1e-12:
                 mass = 0.0
         if not 0.0 < mass < INFINITY:
@@ -444,8 +449,7 @@ cdef class Backoff(Model):
         seen = <unsigned char*> room_for(self.n_classes // 8 + 1, 1)
         if skip >= 0:
             mark(seen, skip)
-        # The last class with a positive probability takes what rounding of the sums
-        # leaves over.
+        # The last class with a positive probability gets the mass that rounding leaves.
         while node and left >= 0.0:
             for p in range(self.ptr[node], self.ptr[node + 1]):
                 y = cls[p]
@@ -509,8 +513,8 @@ cdef class Backoff(Model):
             for p in range(self.ptr[node], self.ptr[node + 1]):
                 row[cls[p]] = exp(log_prob[p])
         else:
-            # The pairs of the node, and of the classes without a pair the share of what
-            # the parent gives to their group.
+            # The sum of the pairs of the node, plus the scaled mass that the parent
+            # gives to the classes of the group without a pair.
             group = &self.group[0]
             memcpy(row, above, n * sizeof(double))
             memset(explicit, 0, n * sizeof(double))
@@ -519,7 +523,8 @@ cdef class Backoff(Model):
                 explicit[g] += exp(log_prob[p])
                 row[g] -= exp(self.score(self.parent[node], cls[p], &up))
             for g in range(n):
-                # If all classes of a group have pairs a rounding may be left below 0.
+                # If all classes of a group have pairs, rounding may leave a negative
+                # value.
                 row[g] = explicit[g] + (scale * row[g] if row[g] > 0 else 0)
         nodes[depth] = node
         return row
@@ -527,11 +532,11 @@ cdef class Backoff(Model):
     # ------------------------------------------------------ nodes as states
 
     cdef int after(self, int node, int symbol) except -1 nogil:
-        """The deepest node of the context of a node followed by a symbol; -1: the
-        root.
+        """The deepest node of the context of a node followed by a symbol; symbol -1:
+        the root.
 
-        The symbols of the context, the oldest first, are read on the way up to the
-        root, and walked again in the opposite order below the new symbol.
+        The symbols of the context are read on the way up to the root, the oldest first,
+        and followed in the opposite order below the child of the new symbol.
         """
         cdef int brief[SHORT]
         cdef int n = 0, child

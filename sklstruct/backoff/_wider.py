@@ -1,4 +1,4 @@
-"""WiderModel: a model over more words than its own."""
+"""WiderModel: a model extended to more words."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from ._trees_fast import Path
 
 
 class WiderModel(Distribution):
-    r"""A model over more words than its own; the others are its unknown word.
+    r"""A model extended to more words, which share the probability of its unknown word.
 
     .. math::
         P(y \mid x) = \frac{P_0(\langle unk\rangle \mid x)}{1 + m}
 
     for the unknown word and each of the m words that the model :math:`P_0` lacks, and
-    :math:`P_0(y \mid x)` for the others; the sums of rows stay. If the model has no
-    unknown word, the words that it lacks have probability 0.
+    :math:`P_0(y \mid x)` for the other words; the sums of rows do not change. If the
+    model has no unknown word, the words that it lacks have probability 0.
 
     Parameters
     ----------
     model : Distribution
-        Over the classes of `own`; its `locate` serves this model too.
+        A model over the classes of `own`; its `locate` gives the places of this model
+        too.
 
     own : Labels
-        Its words, all of which are in `labels`.
+        The words of `model`, all of which are in `labels`.
 
     labels : Labels
         The words of this distribution.

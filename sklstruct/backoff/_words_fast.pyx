@@ -1,4 +1,4 @@
-"""Compiled models that ask Python, and models that are read word by word."""
+"""Compiled models that call Python, and models that are read word by word."""
 
 import threading
 
@@ -12,7 +12,7 @@ from ._core_fast cimport Model, Place
 from ._trees_fast cimport Backoff
 
 cdef enum:
-    # Tokens of a history that an `ArrayModel` reads where it is asked one by one.
+    # Last tokens of a history that an `ArrayModel` reads for a single query.
     REACH = 1 << 10
 
 
@@ -22,7 +22,7 @@ cdef struct Here:
 
 
 class Asked:
-    """Questions to an `ArrayModel` by kind, and the answers in the same order."""
+    """Queries to an `ArrayModel` by kind, and the answers in the same order."""
 
     def __init__(self, tokens):
         self.tokens, self.position, self.y = tokens, {}, []
@@ -30,25 +30,25 @@ class Asked:
 
 
 cdef class ArrayModel(Model):
-    """A distribution in Python, which answers about many contexts in one call.
+    """A distribution in Python, which is called for many contexts at once.
 
-    A first pass over contexts writes down what is asked, the distribution answers all
-    in one call, and a second pass, which asks the same, reads the answers.
+    A first pass over contexts records the queries, the distribution answers all queries
+    in one call, and a second pass, with the same queries, reads the answers.
 
     Parameters
     ----------
     distribution : Distribution
-        Any.
+        Any distribution.
 
     find : callable
         ``find(tokens, end)`` returns what the methods of the distribution take, for the
         histories that end before ``tokens[end]``.
 
     has_target : bool
-        Whether it can give the probability of a class without its row.
+        Whether the distribution computes the probability of a class without its row.
 
     by_proba : bool, default=False
-        Whether it is asked for rows of probabilities, not of logarithms.
+        Whether the distribution returns rows of probabilities, not of logarithms.
     """
 
     cdef object distribution, find, local
@@ -68,7 +68,7 @@ cdef class ArrayModel(Model):
         self.local.asked = Asked(np.asarray(tokens))
 
     def answer(self):
-        """Answer what was asked."""
+        """Answer the recorded queries."""
         asked = self.local.asked
         asked.answers, asked.number = {}, dict.fromkeys(asked.position, 0)
         for kind, position in asked.position.items():
@@ -84,7 +84,7 @@ cdef class ArrayModel(Model):
         return getattr(self.distribution, kind)(at)
 
     cdef object ask(self, str kind, Here* here, int y):
-        """The answer about a context; None while questions are written down."""
+        """The answer for a context; None while queries are recorded."""
         cdef Py_ssize_t n = min(here.i, <Py_ssize_t> REACH)
         asked = getattr(self.local, "asked", None)
         if asked is None:
@@ -156,8 +156,8 @@ cdef int copy_row(found, double* out, Py_ssize_t n) except -1:
 cdef class Cursor:
     """A history of tokens, the state of a model of windows.
 
-    It is immutable, and equal histories are equal keys. As an array it is the window
-    of the tokens, -1 where history is missing.
+    Cursors are immutable and hashable, and equal histories compare equal. As an array,
+    a cursor is the window of the tokens, -1 for missing history.
     """
 
     cdef int n, width
@@ -194,7 +194,7 @@ cdef class Cursor:
 
 
 def cursor_of(window):
-    """The cursor of a window of tokens; missing ones, -1, come first."""
+    """The cursor of a window of tokens; missing tokens, -1, come first."""
     tokens = np.asarray(window, dtype=np.int32)
     known = np.flatnonzero(tokens != -1)
     first = int(known[0]) if known.size else tokens.size
@@ -211,10 +211,10 @@ cdef class WordReader:
     Parameters
     ----------
     model : Model
-        Its contexts are tokens, or nodes of a `Backoff` whose nodes are states.
+        A model whose contexts are tokens, or a `Backoff` whose nodes are states.
 
     encoder : SentenceEncoder
-        Words to tokens.
+        Converts words to tokens.
 
     begin : Cursor or int
         The state at the beginning of a sentence.
@@ -226,7 +226,7 @@ cdef class WordReader:
     cdef Model model
     cdef Backoff tree
     cdef const int[::1] group
-    cdef dict code  # of the labels, None where `table` is theirs
+    cdef dict code  # tokens of words; None if `table` is used
     cdef StringTable table
     cdef const int[::1] class_of_token
     cdef int unknown, end, lost, n_nodes
@@ -247,8 +247,8 @@ cdef class WordReader:
         self.unknown, self.end, self.lost = encoder.unknown, encoder.end, encoder.lost
 
     def step(self, state, word, double[::1] sums=None):
-        """(ln P, next state); None: the state is not a single one of this model, or the
-        word does not have a class. sums <- P of each group of classes after the
+        """(ln P, next state); None if the state is not a single state of this model, or
+        the word does not have a class. sums <- P of each group of classes after the
         state."""
         cdef int token, y, node, up
         cdef double found

@@ -1,11 +1,11 @@
 """Deepest known node of context windows, and pairs of a node and a class.
 
-A context is read from its most recent symbol backwards: down to one level through a
-direct table, each further depth by a binary search among the children, which are sorted
-by symbol. The level is one at which each symbol has a single node: the first one of
-contexts of words, where the root has almost as many children as there are symbols; the
-one of the first word where its classes come before it. A window that begins as the one
-before it goes on from their last common node. Cost per window:
+A context is read from its most recent symbol backwards: down to one level by a direct
+table, then each further depth by a binary search among the children, which are sorted
+by symbol. The direct level is a level at which each symbol has a single node: the first
+level for contexts of words, or the level of the first word if its classes precede it. A
+window that begins like the previous window starts at their last common node. Cost per
+window:
 O(depth reached * log(children)), no allocation. The classes of a node are sorted: a
 pair is one binary search.
 """
@@ -13,7 +13,7 @@ pair is one binary search.
 from .._sorted cimport find_child, find_pair
 
 
-# Nodes of the last path that are kept.
+# Number of stored nodes of the last path.
 cdef enum:
     DEEP = 15
 
@@ -94,7 +94,8 @@ def find_pairs(
     const int[::1] targets,
     int[::1] out,
 ):
-    """Index of each pair (node, target); -1 if it does not exist or either is -1."""
+    """Index of each pair (node, target); -1 if the pair does not exist or either is
+    -1."""
     cdef Py_ssize_t i
     with nogil:
         for i in range(nodes.shape[0]):
@@ -113,9 +114,9 @@ def parent_pairs(
 ):
     """The pair of the same class at the parent of each pair's node, -1 for none.
 
-    place: memory for a number per class. Nodes of one parent follow each other, so that
-    each pair is entered into it once, if at all; numbers below the first pair of the
-    parent are left from nodes before.
+    place: memory for a number per class. Nodes with the same parent are consecutive, so
+    each pair is entered at most once; numbers below the first pair of the parent are
+    left over from earlier nodes.
     """
     cdef Py_ssize_t n, p, above = -1
     with nogil:

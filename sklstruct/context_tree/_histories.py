@@ -95,10 +95,10 @@ class Histories(NamedTuple):
 
 
 class HistoryColumns(NamedTuple):
-    """n samples whose symbols are made by a function, one column at a time.
+    """n samples whose symbols are computed by a function, one column at a time.
 
-    For contexts that are computed from others: all columns at once may take more
-    memory than the tree.
+    For contexts that are computed from other contexts: all columns at once may need
+    more memory than the tree.
     """
 
     make: Callable[[int], np.ndarray]  # k -> (n_samples,) int32 as `Histories.column`
@@ -106,7 +106,7 @@ class HistoryColumns(NamedTuple):
     depth: int
 
     def check(self, n_symbols: int | None = None) -> None:
-        """Do nothing: `column` checks each column that is made."""
+        """Do nothing: `column` checks each column."""
 
     def column(self, k: int) -> np.ndarray:
         """The k-th symbols of all samples, -1 beyond the history."""
@@ -116,7 +116,7 @@ class HistoryColumns(NamedTuple):
         return symbol
 
     def windows(self) -> np.ndarray:
-        """(n_samples, depth) int32: all columns, the first of them the last."""
+        """(n_samples, depth) int32: all columns in reverse order."""
         windows = np.empty((self.n_samples, self.depth), dtype=np.int32)
         for k in range(1, self.depth + 1):
             windows[:, -k] = self.column(k)

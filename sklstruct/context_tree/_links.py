@@ -1,13 +1,13 @@
 """Suffix links: from each context to the context without its newest symbol.
 
 The parent of a context is the context without its *oldest* symbol. Decoders and cursors
-along a text need the other link: they go from "h" to "h y". Pruning and growing ask
-whether "h y" is a context, and a file of n-grams lists "h y" with the probability of
-the pair (h, y) and the back-off weight of the node "h y".
+along a text need suffix links, because they go from "h" to "h y". Pruning and growing
+test whether "h y" is a context, and a file of n-grams lists "h y" with the probability
+of the pair (h, y) and the back-off weight of the node "h y".
 
-`drop_newest` searches the links; the functions after it take its result. All need a
-trie (``span is None``): in a collapsed tree the context without its newest symbol may
-end inside an edge, so expand the tree first (`expand_tree`).
+`drop_newest` finds the links; the functions after it take its result. All need a trie
+(``span is None``): in a collapsed tree the context without its newest symbol may end
+inside an edge, so expand the tree first (`expand_tree`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def newest_symbols(tree: ContextTree) -> np.ndarray:
 
 
 def joined_ranges(first: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """first[i], ..., first[i] + size[i] - 1 for each i, one after the other."""
+    """Concatenation of first[i], ..., first[i] + size[i] - 1 for each i."""
     before = np.cumsum(size) - size
     return np.repeat(first - before, size) + np.arange(int(size.sum()))
 
@@ -36,10 +36,10 @@ def joined_ranges(first: np.ndarray, size: np.ndarray) -> np.ndarray:
 def nodes_ending_in(
     tree: ContextTree, wanted: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The contexts whose most recent symbol is one of some, level by level.
+    """The contexts whose most recent symbol is among the given symbols, level by level.
 
     (nodes in their order, the most recent symbol of each) for level 1, 2, ... of a
-    trie. The first is there, empty, even where the tree has no level 1.
+    trie. The first level is always yielded, empty if the tree has no level 1.
     """
     tree.check_trie("a suffix link")
     level = tree.level(1)
@@ -48,7 +48,7 @@ def nodes_ending_in(
     levels = [(nodes, tree.symbol[nodes])]
     for k in range(2, tree.n_levels):
         level, (above, newest) = tree.level(k), levels[-1]
-        # `parent` never falls: the children of a node stand side by side.
+        # `parent` never falls, so the children of a node are contiguous.
         parent = tree.parent[level]
         first = np.searchsorted(parent, above)
         size = np.searchsorted(parent, above, side="right") - first
@@ -106,7 +106,7 @@ def extend_pairs(
     out = np.zeros(target.size, dtype=np.int32)
     missing = 0
     if tree.n_nodes > 1:
-        # The root has no newest symbol; it is not looked at.
+        # The root has no newest symbol, and is skipped.
         last = class_of_symbol[newest_symbols(tree)]
         missing = _fast.extend_pairs(link, last, pair_ptr, target, out)
     return out, missing

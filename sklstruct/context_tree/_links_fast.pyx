@@ -7,9 +7,9 @@ With c the context of node n, s its oldest symbol and p its parent (c without s)
     drop(n)   = the child of drop(p) for s, because c without its newest symbol
                 begins with the same s
 
-drop costs one binary search among children a node, a pair another one in its node.
-Links jump about the tree, so that the time is that of waiting for memory: nodes are
-taken in blocks, and what one step of a block reads is prefetched by the step before.
+drop costs one binary search among children per node, and a pair another search in its
+node. Links access memory at random, so the time is dominated by memory latency: nodes
+are processed in blocks, and each step of a block prefetches what the next step reads.
 """
 
 from libc.stdint cimport int64_t
@@ -19,7 +19,7 @@ from .._sorted cimport find_child, find_pair
 
 
 cdef enum:
-    BLOCK = 64  # nodes; what a block reads stays in the first-level cache
+    BLOCK = 64  # nodes; the data of a block stays in the first-level cache
 
 
 def newest_symbols(const int[::1] parent, const int[::1] symbol, int[::1] out):

@@ -1,13 +1,12 @@
-"""The merge of any number of counts, and new numbers for ids.
+"""Merging of any number of counts, and renumbering of ids.
 
-The trees are walked together, depth first: at a context, the pairs of all trees that
-have it are merged by class, and then its children by symbol. Children that one tree
-alone has are copied with all that is below them. In the canonical order, level by
-level, this walk meets the nodes of a level and their pairs one after the other, in
-every tree and in the result. So each level of each tree is read once, from the first
-record to the last, and each level of the result is written so. The memory is that of
-the blocks of `Streams`. O(sum of the sizes times the number of trees that share a
-context).
+The trees are traversed together, depth first: at a context, the pairs of all trees that
+have the context are merged by class, and then its children by symbol. Children that
+only one tree has are copied with their descendants. In the canonical order, this
+traversal visits the nodes and pairs of each level in order, in every tree and in the
+result. So each level of each tree is read once, from the first record to the last, and
+each level of the result is written in order. The memory is that of the blocks of
+`Streams`. O(sum of the sizes times the number of trees that share a context).
 """
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
@@ -29,7 +28,8 @@ cdef int32_t merge_pairs(
     Streams s, Py_ssize_t depth, Py_ssize_t n_levels, const int32_t* runs,
     Py_ssize_t n_runs, int32_t* left, int32_t* live, int32_t* head,
 ) except -1 nogil:
-    """Merge the pairs of one context; their number. left[r] of run r are consumed."""
+    """Merge the pairs of one context; return their number. left[r] pairs of run r are
+    read."""
     cdef Py_ssize_t j, k, i, n_live = 0
     cdef int32_t r, y, n = 0
     cdef double count, total

@@ -1,7 +1,7 @@
-"""Merges of trees over the same symbols, and of the counts beside them.
+"""Merging of trees over the same symbols, and of their counts.
 
-Nodes and pairs are sorted in their canonical order, so one walk along all is enough.
-The result does not depend on the order of the parts, but for the rounding of sums.
+Nodes and pairs are in canonical order, so one pass over all parts is enough. The result
+does not depend on the order of the parts, except for rounding of sums.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def merge_counts(
     """(pairs, summed counts, the node of each node of each part) of several counts over
     tries.
 
-    Symbols and classes are numbered alike; there may be more classes in one than in
-    another.
+    Symbols and classes have the same ids in all parts; the numbers of classes may
+    differ.
     """
     trees = [pairs.tree for pairs, _ in parts]
     for tree in trees:

@@ -25,8 +25,8 @@ class Pairs:
     r"""Pairs of a context and a class over a tree, in the order of the nodes.
 
     A pair (n, y) says that class y may follow context n; its parent pair is
-    (parent(n), y). The root has a pair for every class. Counts, probabilities
-    and weights of the pairs are plain arrays beside them; with T(n, y) the
+    (parent(n), y). The root has a pair for every class. Counts, probabilities and
+    weights of the pairs are separate arrays; with T(n, y) the
     weight of the samples whose longest context is n, the counts are
 
     .. math::
@@ -70,8 +70,8 @@ class Pairs:
     [-1, -1, 1]
     """
 
-    # Number of levels, the root's included, whose first node belongs to an earlier
-    # shard; 0 in a whole tree.
+    # Number of levels, including the root, whose first node belongs to an earlier
+    # shard; 0 for a whole tree.
     borrowed = 0
 
     def __init__(self, tree: ContextTree, ptr: Any, target: Any):
@@ -239,7 +239,7 @@ class Pairs:
         return self._parent
 
     def forget_parents(self) -> None:
-        """Free `parent`; it is computed again at its next use."""
+        """Free `parent`, which is recomputed when it is next used."""
         self._parent = None
 
     def nodes(self) -> np.ndarray:
@@ -324,7 +324,7 @@ class Pairs:
     def adjust_counts(self, count: np.ndarray) -> np.ndarray:
         """`adjusted_counts`, computed in place if all counts are integers.
 
-        Otherwise that would not be exact, and a new array is returned.
+        Otherwise the result would not be exact, and a new array is returned.
         """
         self._beside("count", count)
         if not _fast.are_whole(count):
@@ -336,14 +336,14 @@ class Pairs:
     def total(self, x: Any) -> Any:
         """A sum over some contexts, taken over the whole tree.
 
-        For a whole tree it is `x` itself. A shard has some of the contexts; it returns
-        the sum of the `x` of all shards. Sums leave out the root, which every shard
-        has, and other contexts that are not `own`.
+        A whole tree returns `x`. A shard has some of the contexts, and returns the sum
+        of `x` over all shards. `x` must leave out the root, which every shard has, and
+        other contexts that are not `own`.
 
         Parameters
         ----------
         x : float or float64 ndarray
-            The sum over the contexts here.
+            The sum over the contexts of this object.
 
         Returns
         -------
@@ -359,11 +359,11 @@ class Pairs:
         return nodes, slice(int(self.ptr[nodes.start]), int(self.ptr[nodes.stop]))
 
     def _own_numbers(self, numbers, overwrite=False):
-        """The numbers of the pairs, 0 for those that belong to an earlier shard."""
+        """The numbers of the pairs, 0 for pairs that belong to an earlier shard."""
         return numbers
 
     def _add_up(self, numbers):
-        """Sum over the shards the numbers of pairs that several of them have."""
+        """Sum the numbers of pairs that several shards have over these shards."""
 
     # ----------------------------------------------------------- object model
 

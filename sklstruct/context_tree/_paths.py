@@ -1,7 +1,7 @@
 """Path matrices: each row is the path of a sample from the root to its node.
 
-`SuffixTreeVectorizer` makes these matrices; a tree can be read back from the matrix
-alone.
+`SuffixTreeVectorizer` creates these matrices; the tree can be reconstructed from the
+matrix.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ._tree import ContextTree, tree_of_arrays
 
 
 def tree_of_paths(X: Any) -> tuple[ContextTree, np.ndarray, np.ndarray]:
-    """Read the tree back from a path matrix, whose rows are paths of samples.
+    """Reconstruct the tree from a path matrix, whose rows are paths of samples.
 
     Nodes are the columns that occur. Symbols are numbers of columns: they are distinct
     among siblings and have no other meaning. Also the deepest node of each sample, and
@@ -25,7 +25,7 @@ def tree_of_paths(X: Any) -> tuple[ContextTree, np.ndarray, np.ndarray]:
     """
     indptr, indices, data = _path_arrays(X)
     n_columns = X.shape[1]
-    # The arrays below take memory for each column.
+    # The arrays below need memory for each column.
     if n_columns > 10_000_000 + 100 * data.size:
         raise ValueError(
             f"X has {n_columns} columns for {data.size} entries: a path matrix has "

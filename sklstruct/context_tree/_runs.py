@@ -1,9 +1,9 @@
 """Counts in files: the runs of a text that is larger than memory, and their merge.
 
 A run has the counts of a part of the text, level by level in the canonical order: the
-nodes, the classes of their pairs, and the counts. Files hold no number that grows with
-the text but the parents of nodes, which have 64 bits. One merge reads all runs block by
-block and writes the counts of the whole text; see `_merge_fast`.
+nodes, the classes of their pairs, and the counts. The only numbers in the files that
+grow with the text are the parents of nodes, which have 64 bits. One merge reads all
+runs block by block and writes the counts of the whole text; see `_merge_fast`.
 
 in:   parts of a text, in any order, with one numbering of symbols and classes
 out:  the pairs and counts of the whole text, which do not depend on the parts
@@ -27,14 +27,14 @@ from ._merging import node_blocks, read_nodes
 from ._pairs import Pairs, pairs_of_arrays
 from ._streams_fast import NODE, Streams
 
-# Bytes of a block that is written, and of all blocks that a kernel reads or writes at
-# once; runs that are merged at once, each of which is an open file.
+# Bytes of a written block, and of all blocks of a kernel together; number of runs that
+# are merged at once, each of which is an open file.
 _BLOCK, _BLOCKS = 1 << 16, 1 << 24
 _MOST_RUNS = 64
 
 
 class Spill:
-    """A temporary file of columns. It has no name, so that nothing can be left."""
+    """A temporary file of columns, without a name, so that no file is left behind."""
 
     def __init__(self, folder: str | None) -> None:
         self._folder = tempfile.gettempdir() if folder is None else folder
@@ -79,7 +79,8 @@ class Spill:
         n_bytes: a multiple of 2 MB, and so is the size of the file.
         """
         at, zeros = self._size, memoryview(bytes(1 << 21))
-        # A hole of the file would end the process when the disk is full.
+        # Zeros are written, because a sparse file would crash the process on a full
+        # disk.
         for _ in range(n_bytes // len(zeros)):
             self.write(zeros)
         return mmap.mmap(self._file.fileno(), n_bytes, offset=at)
@@ -98,7 +99,7 @@ class Spill:
 
 
 class Column:
-    """An array in a file, which grows at its end; see `Spill.column`."""
+    """An array in a file, to which entries can be appended; see `Spill.column`."""
 
     def __init__(self, file: Spill, dtype: np.dtype) -> None:
         self._file, self.dtype = file, dtype
@@ -146,7 +147,7 @@ class Column:
         return part
 
     def blocks(self, n_bytes: int = _BLOCK) -> Iterator[np.ndarray]:
-        """The entries in order, in blocks that share their memory."""
+        """The entries in order, in blocks that reuse the same memory."""
         n = max(1, n_bytes // self.dtype.itemsize)
         block = np.empty(min(n, self.size), dtype=self.dtype)
         for at in range(0, self.size, n):
@@ -155,7 +156,7 @@ class Column:
 
 
 class Stored:
-    """An object that can be pickled, with its arrays in a temporary file."""
+    """A picklable object, whose arrays are stored in a temporary file."""
 
     def __init__(self, x: Any, folder: str | None) -> None:
         arrays: list[pickle.PickleBuffer] = []
@@ -214,7 +215,7 @@ class RunFile(NamedTuple):
         return [column for level in self.levels for column in level[:3]]
 
     def places(self, prefixes: Sequence[tuple[int, ...]]) -> tuple[np.ndarray, ...]:
-        """The places where ranges of contexts begin and end, for `range`.
+        """The positions at which ranges of contexts begin and end, for `range`.
 
         Numbers of nodes and pairs of each level, (n_levels, 2, n), before a range that
         begins, and that ends, with each of the prefixes, which are in their order (see
@@ -238,7 +239,7 @@ class RunFile(NamedTuple):
         return begin, end
 
     def range(self, begin: np.ndarray, end: np.ndarray) -> RunFile:
-        """A range of contexts, with those above.
+        """A range of contexts, with the contexts above them.
 
         begin, end: (n_levels, 2), of `places`.
         """
@@ -269,7 +270,7 @@ class RunFile(NamedTuple):
 
 
 class CountRuns:
-    """Counts of the parts of a text, on disk; OSError if it has no room.
+    """Counts of the parts of a text, on disk; OSError if the disk is full.
 
     folder: None: the folder of the system for temporary files.
     """
@@ -310,7 +311,7 @@ class CountRuns:
 
 
 def column_streams(sources: list[Column | None], sinks: list[Column]) -> Streams:
-    """Streams that read and write columns; None is an empty one."""
+    """Streams that read and write columns; None is an empty column."""
     n_bytes = max(64, min(_BLOCK, _BLOCKS // max(1, len(sources) + len(sinks))))
     return Streams(
         [() if column is None else column.blocks(n_bytes) for column in sources],

@@ -1,21 +1,21 @@
 """Shards: parts of a tree, each with a range of the contexts.
 
-A context is read from its newest symbol to its oldest. In this order, in which a
-context comes before all longer ones that end in it, the contexts from one `Prefix` to
-another are a shard. In the canonical order of a tree they are one range of nodes, and
-of pairs, on every level: cutting takes slices (`RunFile.range`), and joining
+A context is read from its newest symbol to its oldest. In the order of these sequences,
+in which a context precedes all longer contexts that end in it, a shard is the contexts
+from one `Prefix` to another. In the canonical order of a tree they are one range of
+nodes, and of pairs, on every level: cutting takes slices (`RunFile.range`), and joining
 concatenates them.
 
-A shard also has the nodes above its own: the root, and where a branch is divided, the
-contexts with which its first prefix begins. They belong to earlier shards and are
-borrowed: each is the first node of its level. A shard lends nodes to later shards in
-the same way: these are the last nodes of their levels. The pairs of such nodes have the
-numbers of the whole tree in all shards that have the node. The sums over their children
-are sums over these shards.
+A shard also has the nodes above its own nodes: the root, and, if a branch is divided,
+the contexts with which its first prefix begins. These nodes belong to earlier shards
+and are called borrowed: each is the first node of its level. In the same way, the last
+nodes of levels may be borrowed by later shards. The pairs of shared nodes have the
+numbers of the whole tree in all shards that have the node. Sums over their children are
+sums over these shards.
 
-`Pairs.total` sums over the contexts of a tree; in a shard it sums over those of all
-shards. Code that uses `total` for such sums, of the nodes and pairs that are `own`,
-works on a whole tree and on shards, each of which belongs to one thread or machine.
+`Pairs.total` sums over the contexts of a tree; in a shard it sums over the contexts of
+all shards. Code that uses `total` for sums over the `own` nodes and pairs works both on
+a whole tree and on shards, each of which belongs to one thread or machine.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Exchange(Protocol):
     """
 
     def total(self, x: dict[Prefix, np.ndarray]) -> dict[Prefix, np.ndarray]:
-        """For each name the sum of the arrays of the shards, in their order.
+        """The sum of the arrays of the shards, in order, for each name.
 
         Arrays of a context that some of the shards have are named by the context; the
         name of arrays of all shards is ().
@@ -107,20 +107,21 @@ class PairShard(Pairs):
         return whole if np.ndim(x) else float(whole[0])
 
     def adjust_counts(self, count: np.ndarray) -> np.ndarray:
-        # The other way asks for other sums, so that all shards have to take one.
+        # All shards must use the same method, because the other method needs other
+        # sums.
         if not _fast.are_whole(count):
             raise ValueError("count: the counts of shards must be whole numbers")
         return super().adjust_counts(count)
 
     def _own_numbers(self, numbers, overwrite=False):
-        # Of the sums over shards each number is a part once.
+        # In sums over shards, each number must be counted once.
         numbers = numbers if overwrite else numbers.copy()
         for slot in self._borrowed_slots:
             numbers[slot] = 0.0
         return numbers
 
     def _add_up(self, numbers):
-        # Copies: a request would keep all numbers in memory.
+        # Copies, because a view would keep all numbers in memory.
         found = self._exchange.total(
             {name: numbers[slot].copy() for name, slot in self._shared.items()}
         )
@@ -139,7 +140,7 @@ def shard_bounds(
     prefixes: the contexts with which a range may begin, in their order; -1 after the
     last symbol. sizes: of the contexts from each prefix to the next.
     """
-    # A prefix goes to the shard that holds its middle.
+    # A prefix is assigned to the shard that contains its middle.
     middle = np.cumsum(sizes) - 0.5 * sizes
     total = max(float(np.sum(sizes)), 1.0)
     owner = np.minimum(middle * n_shards / total, n_shards - 1).astype(np.int64)
@@ -148,7 +149,7 @@ def shard_bounds(
         if i == len(prefixes):
             cuts.append((n_symbols,))
             continue
-        # As short as possible: contexts above a prefix are in two shards.
+        # As short as possible, because contexts above a prefix are in two shards.
         differ = np.flatnonzero(prefixes[i] != prefixes[i - 1]) if i else [0]
         cuts.append(tuple(prefixes[i, : differ[0] + 1].tolist()))
     return list(pairwise([*cuts, (n_symbols,)]))
@@ -179,7 +180,8 @@ def prefixes_of_keys(keys: np.ndarray, width: int, n_symbols: int) -> np.ndarray
 
 
 class ShardPlaces:
-    """The places of the nodes and pairs of shards in the whole tree, and its sizes."""
+    """The positions of the nodes and pairs of shards in the whole tree, and its
+    sizes."""
 
     def __init__(self, sizes: list[tuple[list[int], list[int]]]) -> None:
         n_levels = max(len(nodes) for nodes, _ in sizes)
@@ -203,8 +205,8 @@ class ShardPlaces:
 
     def ranges(self, shard: int, pairs: Pairs) -> Iterator[LevelSlices]:
         """The places of the own nodes and pairs of a shard, level by level."""
-        # The borrowed node of a level, before the own ones, is the last one of the
-        # shards before: so all nodes of a level move by one number.
+        # The borrowed node of a level precedes the own nodes, and is the last node of
+        # the earlier shards, so all nodes of a level are shifted by the same number.
         start = [*self._start[:, shard].tolist(), self.n_nodes]
         moves = [at - pairs.own(k)[0].start for k, at in enumerate(start)]
         for k in range(min(pairs.tree.n_levels, self.n_levels)):

@@ -1,8 +1,8 @@
-"""Streams: what kernels read and write a block at a time.
+"""Streams: block-wise inputs and outputs of kernels.
 
-A kernel sees pointers into the current blocks. At the end of a block, Python code gives
-the next block of an input or takes the full block of an output: it reads and writes
-files, raises their errors, and reacts to signals.
+A kernel sees pointers into the current blocks. At the end of a block, Python code
+provides the next block of an input or takes the full block of an output: Python reads
+and writes files, raises errors, and handles signals.
 """
 
 from libc.stdlib cimport calloc, free
@@ -70,6 +70,6 @@ cdef class Streams:
         return 0
 
     def close(self):
-        """Give the rest of the outputs to their sinks."""
+        """Pass the remaining records of the outputs to their sinks."""
         for i in range(len(self._sinks)):
             self.flush(i)

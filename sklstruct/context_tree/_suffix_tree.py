@@ -47,7 +47,7 @@ def suffix_tree(histories: Histories, n_symbols: int) -> tuple[ContextTree, np.n
     position[0] = 0  # the root adds no symbol
     symbol = np.full(n_nodes, -1, dtype=np.int32)
     symbol[1:] = flat[position[1:]]
-    # The text is the cheaper of the two stores when windows overlap.
+    # The text needs less memory than the edges if windows overlap.
     if flat.size <= span.sum():
         text, pos = flat.copy(), position
     else:
@@ -109,7 +109,7 @@ def sort_histories(
 
 
 def expand_tree(tree: ContextTree) -> tuple[ContextTree, np.ndarray]:
-    """The trie that a collapsed tree stands for; the tree itself for a trie.
+    """The trie of a collapsed tree; the tree itself for a trie.
 
     Suffix j (1 ... ``span[n]``) of node n is the trie's node ``index[offset[n] + j -
     1]`` of the second result, with `offset` the exclusive running sum of the spans.

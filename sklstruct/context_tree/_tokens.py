@@ -21,9 +21,10 @@ def count_tokens(
 ) -> tuple[Pairs, np.ndarray]:
     """Tree, pairs and counts of the contexts of every position of a text.
 
-    The result is that of ``ContextTree.from_histories`` and ``Pairs.count`` for all
-    positions. It takes one sort instead of two, and no array of targets. All classes
-    are pairs of the root. Without a token the tree is the root, and all counts are 0.
+    The result equals ``ContextTree.from_histories`` and ``Pairs.count`` for all
+    positions, with one sort instead of two, and without an array of targets. All
+    classes are pairs of the root. Without a token the tree is the root, and all counts
+    are 0.
 
     tokens: -1 before each sentence; the class of a symbol is its id.
     skip: a symbol of contexts that is never predicted (the start mark).
@@ -115,8 +116,8 @@ def _fill_pairs(
 ):  # fmt: skip
     """The pairs of all levels below the root, into the last four arrays.
 
-    order : empty without weights, which alone need it. deepest : a list of one array,
-    the deepest context before each sorted position, which is taken out of it.
+    order : empty without weights. deepest : a list of one array, the deepest context
+    before each sorted position; the array is removed from the list to free memory.
     """
     node = deepest.pop()
     levels = [

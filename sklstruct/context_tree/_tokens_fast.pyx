@@ -10,11 +10,12 @@ y) is the gram "context y". The parent of a run is the run that contains it.
 The sort takes m + 1 rounds of a stable counting sort, each of which moves positions by
 one: positions sorted by their grams of length g give the order of the positions after
 them by grams of length g + 1. The pairs of a level are then in the order of (y,
-context). A counting sort by node brings them into that of (context, y): it counts the
-pairs of each node and then moves every pair to its place.
+context). A counting sort by node brings the pairs into the order of (context, y): it
+counts the pairs of each node and then moves every pair to its position.
 
-O(n (m + 1) + pairs), no hashing and no window. Per position 4 bytes of order, 4 of
-scratch, 2 (or 8, for m > 126) of lengths and 4 for its node; no copy of the pairs.
+The time is O(n (m + 1) + pairs), without hashing and windows. The memory per position
+is 4 bytes for the order, 4 of scratch, 2 (or 8, for m > 126) for lengths and 4 for the
+node; the pairs are not copied.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t

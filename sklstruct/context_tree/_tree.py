@@ -68,8 +68,8 @@ class ContextTree:
 
     See Also
     --------
-    Pairs : What followed the contexts.
-    SuffixTreeVectorizer : The tree as a transformer.
+    Pairs : The classes that followed the contexts.
+    SuffixTreeVectorizer : Transformer that uses the tree.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class ContextTree:
     ) -> tuple[ContextTree, np.ndarray]:
         """Trie of the contexts of the samples.
 
-        Memory is in proportion to the samples and the contexts that are kept.
+        Memory is proportional to the number of samples and of kept contexts.
 
         Parameters
         ----------
@@ -147,13 +147,13 @@ class ContextTree:
             Positive weights; None: 1 each.
 
         min_count : int, default=1
-            Contexts whose samples weigh less in sum are left out, and with them all
-            that extend them; at least 1, which keeps all that occur.
+            Contexts whose samples have a smaller total weight are left out, and so are
+            their extensions. At least 1, which keeps all contexts that occur.
 
         Returns
         -------
         tree : ContextTree
-            See `suffix_tree` for the collapsed one.
+            See `suffix_tree` for the collapsed tree.
 
         terminal : int32 ndarray of shape (n_samples,)
             The deepest node of each sample.
@@ -242,19 +242,19 @@ class ContextTree:
     @cached_property
     def child_ptr(self) -> np.ndarray:
         """(n_nodes + 1,) int32: the first child of each node."""
-        # At first use: counting and smoothing do not need it, and have little memory.
+        # Computed at first use, because counting and smoothing do not need it.
         child_ptr = np.empty(self.parent.size + 1, dtype=np.int32)
         _fast.count_children(self.parent, child_ptr)
         return child_ptr
 
     @property
     def n_nodes(self) -> int:
-        """Number of contexts, the empty one included."""
+        """Number of contexts, including the empty context."""
         return self.parent.size
 
     @property
     def n_levels(self) -> int:
-        """Number of levels, the root's included."""
+        """Number of levels, including the root."""
         return self.level_ptr.size - 1
 
     @property
@@ -289,12 +289,13 @@ class ContextTree:
         return numbers
 
     def nearest(self, number: np.ndarray) -> np.ndarray:
-        """The number of each node, or that of the deepest node above it with a number.
+        """The number of each node, or the number of its nearest ancestor with a number.
 
         Parameters
         ----------
         number : int32 ndarray of shape (n_nodes,)
-            Of the nodes, -1 for a node without number; the root has a number.
+            The numbers of the nodes, -1 for a node without number; the root has a
+            number.
 
         Returns
         -------
@@ -314,13 +315,13 @@ class ContextTree:
         )
 
     def spans(self) -> np.ndarray:
-        """Number of contexts that each node stands for (1 in a trie)."""
+        """Number of contexts that each node represents (1 in a trie)."""
         if self.span is not None:
             return self.span
         return np.ones(self.n_nodes, dtype=np.int32)
 
     def depths(self) -> np.ndarray:
-        """Length of the (longest) context that each node stands for."""
+        """Length of the (longest) context that each node represents."""
         if self.span is None:
             return self.levels()
         depth = np.empty(self.n_nodes, dtype=np.int32)

@@ -7,9 +7,9 @@ form, so no window is ever copied.
 
 Nodes: level by level, two counting sorts bring the samples of the nodes of a level
 into the order of node and next symbol, so that the samples of a child are
-neighbours. Children of too little weight are left out, and nothing below them is
-looked at. The collapsed tree sorts whole contexts instead, symbol by symbol from the
-oldest on. Cost O((n + S + N) m) time and O(n + N) memory, with no hashing and no
+neighbours. Children with too small a weight are left out with their descendants. The
+collapsed tree sorts whole contexts instead, symbol by symbol from the oldest on. Cost
+O((n + S + N) m) time and O(n + N) memory, with no hashing and no
 Python object.
 
 Pairs: with the samples in the order of their target, one counting sort by
@@ -106,7 +106,8 @@ def sort_level(const int32_t[::1] symbol, const int32_t[::1] node, int32_t first
 
 
 cdef int32_t _add_before(int32_t *bucket, Py_ssize_t n, int32_t total) noexcept nogil:
-    """Each entry becomes the sum of `total` and those before it; the sum of all."""
+    """Replace each entry by `total` plus the entries before it; return the sum of
+    all."""
     cdef Py_ssize_t j
     cdef int32_t c
     for j in range(n):
@@ -119,7 +120,8 @@ cdef int32_t _add_before(int32_t *bucket, Py_ssize_t n, int32_t total) noexcept 
 def next_level(const int32_t[::1] symbol, const double[::1] weight, double least,
                int32_t n_nodes, int32_t[::1] node, int32_t[::1] order,
                int32_t[::1] parent):
-    """The children of the last level that weigh at least `least`; their number.
+    """Create the children of the last level with weight at least `least`; return their
+    number.
 
     order: the samples of `sort_level`; overwritten with the symbols of the children,
     as `parent` is with their parents. The children are numbered from n_nodes on, and
@@ -468,8 +470,8 @@ def are_whole(const double[::1] count):
 def adjust_whole(const int32_t[::1] pair_parent, double[::1] count):
     """Counts become adjusted counts, as `Pairs.adjusted_counts` gives them.
 
-    A pair contributes 1 to its parent instead of its count. It does so before its own
-    count changes: the pairs below it come later.
+    A pair contributes 1 to its parent instead of its count, before its own count
+    changes, because the pairs below it come later.
     """
     cdef Py_ssize_t p
     cdef int32_t q

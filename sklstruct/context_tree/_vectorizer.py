@@ -43,8 +43,8 @@ def check_windows(
     """Validate a 2-D array of symbols; number and names of columns are set or checked.
 
     NaN is an error, with its place, unless it is the padding, the symbol that marks
-    missing history. symbols: those of `fit`; it is an error if X holds only symbols of
-    another kind: strings, bytes or numbers.
+    missing history. symbols: the symbols of `fit`; an error is raised if X has only
+    symbols of another kind: strings, bytes or numbers.
     """
 
     def check(X):
@@ -127,8 +127,8 @@ def read_windows(
     """`check_windows`, and (ids, symbols): -1 for padding and symbols that are not
     known.
 
-    The symbols are learnt from X, sorted, if they are None. Only the 1-D base of a
-    sliding-window view is encoded; the result is a view too.
+    If `symbols` is None, the symbols are learned from X and sorted. Only the 1-D base
+    of a sliding-window view is encoded; the result is also a view.
     """
     X = check_windows(estimator, X, padding, reset=reset, symbols=symbols)
     if symbols is None:
@@ -210,8 +210,8 @@ class SuffixTreeVectorizer(WindowTransformer):
 
     See Also
     --------
-    sklstruct.StructuredLogLinearLM : Learns from the paths, or from windows.
-    sklstruct.symbols.context_windows : Sentences to windows, without copying.
+    sklstruct.StructuredLogLinearLM : Can be fitted to the paths or to windows.
+    sklstruct.symbols.context_windows : Converts sentences to windows without copying.
 
     Notes
     -----
@@ -399,7 +399,8 @@ class SuffixTreeVectorizer(WindowTransformer):
     def _check_container(self):
         """ValueError if the output is sparse and a data frame is asked for.
 
-        scikit-learn would say so after the work, and without `sparse_output`.
+        scikit-learn would raise an error only after the work, without naming
+        `sparse_output`.
         """
         container = _get_output_config("transform", self)["dense"]
         if self.sparse_output and container != "default":

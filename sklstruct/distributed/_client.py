@@ -1,4 +1,4 @@
-"""The client of a cluster: found, waited for, and missed."""
+"""The client of a cluster: finding it, waiting for its tasks, and noticing its loss."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ PATIENCE = 1.0
 WORKERS_BACK = 60.0
 
 # Longest time in seconds with all workers paused. Dask pauses workers that are short of
-# memory; they may be spilling to the disk. After the second time the disks are looked
-# at, for so many bytes: where they are full, Dask tries again for ever.
+# memory; they may be spilling to the disk. After the second time it is an error if a
+# disk has fewer free bytes than _ROOM, because Dask tries forever to write to a full
+# disk.
 PAUSED = 300.0
 PAUSED_BY_DISK = 20.0
 _ROOM = 1 << 25
@@ -99,13 +100,14 @@ class SchedulerLost(RuntimeError):
 
 
 class PartLost(RuntimeError):
-    """A shard needs the counts of a part, whose worker is lost."""
+    """The counts of a part that a shard needs are lost with their worker."""
 
 
 def is_lost(future: Any, error: Exception) -> bool:
     """Whether a task failed by the loss of a worker, and not by an error of the task.
 
-    future: of the task, which has ended. error: raised on the way to its result.
+    future: that of the task, which has ended. error: the exception that was raised when
+    its result was requested.
     """
     if future.status != "error":
         return future.status != "finished" or isinstance(error, OSError)
@@ -138,9 +140,9 @@ def wait_for(client: Any, future: Any, look: Callable[[], None]) -> Future:
     request is sent, Dask keeps the cancelled request, and no result of this client can
     be received any more (dask/distributed #8514). Here nothing cancels the request.
 
-    `look` is called every `PATIENCE` seconds, and raises an error to end the wait:
-    then, and by Ctrl-C, the task is cancelled. The answer has ended: its ``result()``
-    is that of the task, or raises its error.
+    `look` is called every `PATIENCE` seconds, and raises an error to end the wait: the
+    task is cancelled then, and after Ctrl-C. The returned future has ended: its
+    ``result()`` is that of the task, or raises its error.
     """
     loop = client.loop.asyncio_loop
     answer = asyncio.run_coroutine_threadsafe(_gather(client, future), loop)
@@ -162,14 +164,14 @@ def wait_for(client: Any, future: Any, look: Callable[[], None]) -> Future:
 
 
 class WorkersWatch:
-    """Finds out when a wait would never end: no workers, or all of them paused."""
+    """Detects waits that would never end: there is no worker, or all are paused."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self._seen = self._worked = time.monotonic()
 
     def look(self) -> None:
-        """Raise an error if there has long been no worker, or none that can work."""
+        """Raise an error if no worker was there, or able to work, for a long time."""
         check_scheduler(self._client)
         now = time.monotonic()
         try:

@@ -1,4 +1,4 @@
-"""The client: counts a text into shards on workers, and drives the fits of the shards.
+"""The client's side: counts a text in shards on the workers, and drives their fits.
 
 in:   parts of a text, in any order
 1.    words of each part, merged by the client into one vocabulary
@@ -7,12 +7,12 @@ in:   parts of a text, in any order
 4.    the fits of the shards, in lockstep: requests in, one answer out
 out:  the numbers of the model, shard by shard, in files of the workers
 
-No step needs memory that grows with the text but for the tree of a shard: a worker has
-one of its shards in memory at a time, or as many as fit into half of its memory. Tasks
-of step 1 are run again by the cluster if a worker is lost. The counts of parts are lost
-with their worker, and are counted again when a shard asks for them. A shard that is
-lost in step 4 is merged again, and its state restored by the answers to all shards
-since the last checkpoint.
+Apart from the tree of a shard, no step needs memory that grows with the text. A worker
+has one of its shards in memory at a time, or as many as fit into half of its memory.
+Tasks of step 1 are run again by the cluster if a worker is lost. The counts of parts
+are lost with their worker, and are counted again when a shard asks for them. A shard
+that is lost in step 4 is merged again, and its state restored by the answers to all
+shards since the last checkpoint.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from ._client import (
     wait_for,
 )
 
-# A shard is made of at least so many prefixes, or their contexts are not divided, so
-# that the largest shard is larger than the mean by at most one such part.
+# Minimum number of prefixes of a shard, unless their contexts cannot be divided
+# further: the largest shard is then larger than the mean by at most one such part.
 _PREFIXES = 4
-# A shard may take so many times the memory in which a part is counted, and these bytes:
-# each shard has open files.
+# A shard may take this multiple of the memory in which a part is counted, and at least
+# these bytes, because each shard has open files.
 _SHARE = 2
 _LEAST_ROOM = 1 << 24
 
@@ -51,10 +51,10 @@ _LEAST_ROOM = 1 << 24
 class Cluster:
     """A text on the workers of a cluster.
 
-    parts: returns the parts of the text for `read_part`, or futures of them. It is
-    called again when they are needed again.
+    parts: a function that returns the parts of the text for `read_part`, or futures of
+    them. It is called again whenever they are needed again.
     analyzer: the rule by which the workers split strings.
-    memory: bytes in which a worker counts.
+    memory: bytes that a worker may use for counting.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ class Cluster:
     def give(self, x: Any) -> Any:
         """A task with the result x, which is sent once for all tasks that take it."""
         with warnings.catch_warnings():
-            # Words and their classes take more bytes than a task should have, for Dask;
-            # but data that was sent in another way would be lost with its worker.
+            # Dask warns because words and their classes are larger than a task should
+            # be. But data sent in another way would be lost with its worker.
             warnings.filterwarnings("ignore", "Sending large graph")
             return self.submit(tasks.as_given, x)
 

@@ -39,8 +39,8 @@ _MOST_LOSSES = 3
 _DOUBT = 20.0
 _NEVER_ARRIVED = 300.0
 
-# Bytes of a piece of an answer that did not arrive as a whole, and of answers that are
-# repeated at once.
+# Bytes of one piece when an answer is fetched in pieces, and of the answers that are
+# sent together to a restored shard.
 _PIECE = 1 << 22
 
 # Shards for each worker that continue before their requests are needed.
@@ -63,7 +63,7 @@ class AnswerLog:
         pickle.dump(value, self._file, protocol=5)
 
     def mark_start(self) -> None:
-        """Keep the answers so far: they precede the load of any state."""
+        """Keep the answers so far, which come before a shard loads a state."""
         self._file.seek(0, os.SEEK_END)
         self._restart = self._file.tell()
 
@@ -118,12 +118,12 @@ class Call(NamedTuple):
 class ShardDriver:
     """The fits of all shards of a counted text, in lockstep.
 
-    The estimator is unfitted and without its checkpoint, which has the place of the
-    states of the shards. The client of the shards must be the current client when
-    methods are called. `n_exchanges` is the number of sums over all shards, `n_bytes`
-    that of the bytes of the arrays that the shards sent and received for them, and
-    `n_losses` that of restored shards. With `for_gate` the models have the weight of
-    the samples in each context.
+    The estimator is not fitted and has no checkpoint: the parameter `checkpoint` says
+    where the states of the shards are. The client of the shards must be the current
+    client when methods are called. `n_exchanges` is the number of sums over all shards,
+    `n_bytes` the size of the arrays that the shards sent and received for them, and
+    `n_losses` the number of times a shard was restored. With `for_gate` the models
+    contain the weight of the samples in each context.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class ShardDriver:
     def run(
         self, report: Callable[[int, float, float], bool]
     ) -> list[tuple[str, type[Warning]]]:
-        """Drive the fits to their end; the warnings of the first shard."""
+        """Drive the fits to their end; returns the warnings of the first shard."""
         self._make(range(self.n_shards))
         last = [max(self.ask_all("n_levels"))]
         self._log.add(last[0])  # starts the fit
@@ -168,7 +168,7 @@ class ShardDriver:
             self._losses = [0] * self.n_shards
 
     def fit(self, estimator: BackoffClassifier) -> list:
-        """Fit the shards; the sizes that they describe.
+        """Fit the shards; returns the results of their `describe`.
 
         estimator: the estimator of this process, which reports and warns.
         """
@@ -219,11 +219,11 @@ class ShardDriver:
             return None
 
     def _held(self, k):
-        """True if Dask knows a worker with the shard."""
+        """True if Dask knows a worker that has the shard."""
         return self._futures[k].status in ("finished", "pending")
 
     def _wait(self, k, call):
-        """The result of a call to a shard, _LOST if its worker is lost."""
+        """The result of a call to a shard; _LOST if its worker is lost."""
         if call is None:
             return _LOST
         since = time.monotonic()
@@ -391,7 +391,7 @@ class ShardDriver:
     # --------------------------------------------------------------- workers
 
     def _make(self, which):
-        """Put shards on workers of the scheduler's choice."""
+        """Place shards on workers, which the scheduler chooses."""
         self._workers()  # SchedulerLost if the cluster is gone
         checkpoint = None
         if self._manifest is not None:

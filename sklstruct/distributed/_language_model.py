@@ -103,21 +103,22 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
 
     folder : str or os.PathLike, default=None
         Folder for files of contexts, which all workers and this process see under this
-        name: a mixture, a pipeline and `min_count` of a log-linear model need four
-        bytes on the disk for each word and symbol of its context. The files are
-        removed when the fit has ended. None: that of the system for temporary files,
-        for workers on this machine.
+        name: a mixture, a pipeline and a log-linear model with `min_count` need four
+        bytes on the disk for each word, and four for each symbol of its context. The
+        files are removed at the end of the fit. None: the system's folder for temporary
+        files, which is enough if all workers are on this machine.
 
     Attributes
     ----------
     model_ : LanguageModel
         The fitted model in this process: after `compute`. A mixture or a pipeline is
-        put together in this process, and is there after `fit`.
+        assembled in this process, so that it is set by `fit`.
 
     shard_sizes_ : list of tuple (str, int, int)
-        For each shard the process that fitted it, and its numbers of counted contexts
-        and pairs, with those above its own, such as the root. Those of all fits, if the
-        models of a mixture were fitted one after the other.
+        For each shard, the process that fitted it and its numbers of counted contexts
+        and pairs. Contexts above those of the shard, such as the root, are included. If
+        the models of a mixture were fitted one after the other, the list has the shards
+        of all fits.
 
     n_exchanges_ : int
         Number of sums over all shards.

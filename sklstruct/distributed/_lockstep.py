@@ -22,8 +22,8 @@ import numpy as np
 from .._warnings import collect_warnings
 from ..context_tree._shards import Prefix
 
-# Kinds of requests: the answer of the first is a sum over all shards, the driver
-# decides about the next three, and the last two are the end of a fit.
+# Kinds of requests: the answer to the first is a sum over all shards, the driver
+# decides the answers to the next three, and the last two are the end of a fit.
 TOTAL = "total"
 REPORT, KEEP, KEPT = "report", "keep", "kept"
 DONE, ERROR = "done", "error"
@@ -118,7 +118,7 @@ def _run(function, meeting):
 
 
 def join(requests: Iterable[Request]) -> Request:
-    """One request in the place of those of all shards, which are not kept.
+    """Combine the requests of all shards, which are not kept, into one.
 
     The value is the sums of the arrays by name, in the order of the shards, if the kind
     is TOTAL; else the list of the values. RuntimeError if the requests differ: then the
@@ -147,7 +147,8 @@ def join(requests: Iterable[Request]) -> Request:
 
 
 def for_shard(answer: Any, bounds: tuple[Prefix, Prefix]) -> Any:
-    """The part of an answer that a shard needs: sums of the contexts that it has."""
+    """The part of an answer that a shard needs: the sums for the contexts that it
+    has."""
     if not isinstance(answer, dict):
         return answer
     names = {prefix[:k] for prefix in bounds for k in range(len(prefix))}

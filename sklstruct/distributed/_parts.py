@@ -21,11 +21,11 @@ from ..symbols import (
 )
 from ..symbols._text import OddSpaces
 
-# Sizes of a part of a text file, whose numbers are in the memory of a worker.
+# Largest and smallest size of a part of a text file; a worker has its ids in memory.
 _MOST_BYTES = 1 << 26
 _LEAST_BYTES = 1 << 16
 # Memory of a worker after its imports; the share of the rest that counting may take;
-# bytes in which a byte of text is numbered.
+# memory in bytes for numbering one byte of text.
 _IMPORTED = 250e6
 _SHARE = 0.25
 _NUMBERED = 2
@@ -35,7 +35,7 @@ _MOST_TOKENS = 1 << 20
 
 
 def text_parts(X: Any, client: Any, analyzer: str) -> tuple[Callable[[], list], float]:
-    """(function that gives the parts of a text, bytes in which a worker counts).
+    """(function that returns the parts of a text, bytes for counting in a worker).
 
     The partitions of a bag, a series or an array are parts, and so is each Delayed;
     files and sentences are cut. Strings in this process are split by the rule

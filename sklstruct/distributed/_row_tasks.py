@@ -1,8 +1,8 @@
 """Tasks of the workers over samples: windows of a text, word classes, files of shards.
 
-A part of a text is its tokens, behind the last ones of the part before: so its windows
-are those that the whole text has there. Of a part the first samples may be wanted only,
-as the last ones of a text are held out.
+A part of a text is stored as its tokens, preceded by the last tokens of the part
+before, so that its windows are the same as in the whole text. Often only the first
+samples of a part are needed, because the last ones of a text are held out.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def write_rows(
     """Write the contexts of a part, sorted by their newest symbol, into files.
 
     A file holds one symbol of each context, or its class, so that a tree can be made
-    level by level. Samples without a context are left out. The number of samples by
-    newest symbol.
+    level by level. Samples without a context are left out. Returns the number of
+    samples for each newest symbol.
 
     n: the number of rows.
     depth: symbols of a context that are written.

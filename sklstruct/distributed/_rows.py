@@ -1,7 +1,7 @@
-"""Samples on the workers: models that are composed, or leave contexts out.
+"""Samples on the workers, for composed models and models that leave contexts out.
 
-A composed model reads windows of the text in its order, and its trees are made of
-contexts that are not those of the text. So the parts stay on the workers as tokens:
+A composed model reads windows in the order of the text, and the contexts of its trees
+differ from those of the text. Therefore the parts stay on the workers as tokens:
 
 1. the symbols of all windows and the classes of all targets
 2. word classes, from counts of neighbours that are summed over the parts
@@ -10,7 +10,7 @@ contexts that are not those of the text. So the parts stay on the workers as tok
    left out before those that extend them are made
 5. the fits of the shards, as those of other models
 
-The rest (weights of a mixture, held-out samples) is the program of one process.
+The rest (weights of a mixture, held-out samples) is computed as in one process.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def for_workers(estimator: BackoffClassifier) -> BackoffClassifier:
 class RowShards:
     """The `Shards` of the contexts that a reader makes of samples.
 
-    parts: futures of `PartRows`, and how many samples of each.
+    parts: futures of `PartRows`, and the number of samples to use from each.
     totals: number of samples of each class.
     depth, min_count: longest context, and the least number of its samples.
     """
@@ -165,8 +165,9 @@ class RowShards:
 class RowsReading(TransformCache):
     """The first samples of a text on the workers, for readers that learn from them.
 
-    Readers learn the symbols from these samples: X is windows that hold all symbols.
-    Clusterings are fitted on the workers, and found by the readers.
+    Readers learn the symbols from these samples: their X is a few windows in which
+    every symbol occurs. Clusterings are fitted on the workers, and the readers find
+    them here.
     """
 
     def __init__(self, rows: TextRows, n: int, report: Report) -> None:

@@ -55,8 +55,8 @@ class ShardedFit:
 
     # Fitted attributes with an entry for each pair.
     of_pairs: tuple[str, ...] = ()
-    # Whether a fit makes so few requests that it can begin anew for each answer, so
-    # that the shards of a worker are in memory one after the other.
+    # Whether a fit makes so few requests that it can start again for each answer. Then
+    # the shards of a worker are in memory one after the other.
     restarts = True
     # Memory of a shard while it is fitted.
     bytes_of_a_pair = 40
@@ -87,7 +87,7 @@ class ShardedFit:
         return model.pairs, model.log_prob, model.log_backoff
 
     def reporting(self, estimator: Any) -> AbstractContextManager[Report]:
-        """The context of a whole fit; yields the function that iterations report to."""
+        """The context of a whole fit; yields the function that receives the reports."""
         return nullcontext(silent)
 
     def finish(self, estimator: Any) -> None:
@@ -227,14 +227,15 @@ def gather(
     max_depth: int,
     labels: Labels,
 ) -> BackoffClassifier:
-    """The estimator, which is fitted here, from the models of all shards.
+    """Fit the estimator in place, from the models of all shards; returns it.
 
     models: called with the name of a field of `ShardModel`; returns those of all
     shards.
     max_depth: columns of the windows of the text.
     labels: the meaning of the ids.
     """
-    # One array after the other: those of all shards take as much memory as the whole.
+    # One array after the other: the arrays of all shards together take as much memory
+    # as the joined array.
     how, joined = FITS[type(estimator)], Joined(models("pairs"))
     of_pairs = models("of_pairs")
     for name in how.of_pairs:

@@ -1,7 +1,7 @@
 """The states of the fits of shards in files, from which the fit continues.
 
-Each shard writes its state when the driver asks for one. The state counts when all
-shards have written theirs, and the driver has written the number of the state.
+Each shard writes its state when the driver asks for it. The state is valid as soon as
+all shards have written theirs and the driver has written its number.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Manifest:
     def due(self) -> int | None:
         """The number of the state to write now, None if it is not time."""
         if self.number is None:
-            return 0  # other fits are refused from the beginning
+            return 0  # so that another fit is refused from the start
         early = time.monotonic() - self._written < self._store.interval
         return None if early else self.number + 1
 

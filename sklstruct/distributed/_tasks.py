@@ -46,7 +46,7 @@ from ._states import ShardStore
 _BATCH = 1 << 22
 # Tokens whose contexts are in memory at once.
 _TOKENS = 1 << 18
-# Name of the file, in the folder of a file that shards write, that says how.
+# Name of the file with the plan of a save, in the folder in which the shards write.
 PLAN = "plan"
 
 
@@ -289,7 +289,7 @@ def _batches(sizes, widths):
 
 
 class Failure(NamedTuple):
-    """An error in a form for sending: its class may be unknown at the receiver.
+    """An error in a form that can be sent: the receiver may not know its class.
 
     Causes and tracebacks are not pickled, and some errors cannot be unpickled.
     """
@@ -318,17 +318,17 @@ class Failure(NamedTuple):
         return error
 
 
-# Files of this process whose pages may be in memory; the last one was used last.
+# Files of this process whose pages may be in memory, the most recently used one last.
 _in_memory: list[weakref.ref[ArrayFile]] = []
 
 
 def make_room(arrays: ArrayFile, room: float) -> None:
-    """Let the pages of other fits leave the memory of this process, as many as needed.
+    """Release pages of other fits from the memory of this process, as many as needed.
 
     arrays: of the fit that continues. room: bytes for all fits.
     """
     others = [found for ref in _in_memory if (found := ref()) not in (None, arrays)]
-    # The fits take turns: the one that was used last will be needed last.
+    # The fits take turns: the most recently used one will be needed last.
     while others and arrays.size + sum(other.size for other in others) > room:
         others.pop().release()
     _in_memory[:] = map(weakref.ref, [*others, arrays])

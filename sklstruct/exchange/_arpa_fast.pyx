@@ -1,12 +1,12 @@
 """ARPA files: parsing lines, formatting lines.
 
-Reading. `parse_block` takes whole lines out of a byte buffer, looks the words up in the
-arrays of a `WordTable`, and writes word ids and values to the caller's arrays: about
-100 ns a line plus a hash probe a word.
+Reading. `parse_block` reads whole lines from a byte buffer, looks up the words in a
+`WordTable`, and writes word ids and values to the caller's arrays: about 100 ns per
+line plus a hash probe per word.
 
-Writing. `format_block` fills a byte buffer with lines: the words of a node are found
-by walking to the root, which yields them oldest first. Values are written by integer
-arithmetic, with a fixed number of decimals or with the digits that they need.
+Writing. `format_block` fills a byte buffer with lines: the words of a node are read on
+the path to the root, oldest first. Values are written by integer arithmetic, with a
+fixed number of decimals or with the shortest digits.
 """
 
 from libc.math cimport INFINITY, fabs, floor, isinf, isnan, log10, pow
@@ -18,7 +18,7 @@ from ..symbols._words_fast cimport Words, add_word, find_word, hash_byte, words_
 cdef enum:
     SPARE = 16
 
-# Bytes that text and buffer of `format_block` have beyond what is used.
+# Additional bytes at the end of the text and the buffer of `format_block`.
 SPARE_BYTES = SPARE
 
 # Results of parse_block. MORE, DONE, BLANK and FULL are not errors.
@@ -38,7 +38,7 @@ cpdef enum:
 
 
 cdef inline bint same(const unsigned char* a, const char* b, int64_t n) noexcept nogil:
-    """Are n bytes equal to the lower-case b in any case?"""
+    """Whether n bytes equal the lower-case b, ignoring case."""
     cdef int64_t i
     for i in range(n):
         if (a[i] | 32) != <unsigned char>b[i]:
@@ -47,7 +47,7 @@ cdef inline bint same(const unsigned char* a, const char* b, int64_t n) noexcept
 
 
 cdef bint parse_float(const unsigned char* s, int64_t size, double* out) noexcept nogil:
-    """A decimal number, or -inf. False for anything else, NaN and +inf included.
+    """Parse a decimal number or -inf; False for other text, including NaN and +inf.
 
     Up to 18 digits are kept as an integer and scaled once, which is correctly
     rounded up to 15 digits and within an ulp or two beyond; no locale is involved.
@@ -111,7 +111,7 @@ cdef bint parse_float(const unsigned char* s, int64_t size, double* out) noexcep
 
 
 cdef inline bint separates(unsigned char byte) noexcept nogil:
-    """Does the byte end a field? Vertical tabs and form feeds belong to words."""
+    """Whether the byte ends a field. Vertical tabs and form feeds belong to words."""
     return byte == c' ' or byte == c'\t' or byte == c'\r' or byte == 0
 
 
@@ -252,12 +252,12 @@ cdef inline double scaled_by(double value, int exponent) noexcept nogil:
 cdef Py_ssize_t put_shortest(
     unsigned char[::1] out, Py_ssize_t at, double value
 ) noexcept nogil:
-    """Write a number with the digits that it needs.
+    """Write a number with the shortest digits.
 
-    A number of at most 12 significant digits is one that some text held, and stays as
-    it is: 14 digits are right after logarithms were changed to base e and back. Others
-    are rounded to single precision, the numbers of KenLM, and get the fewest digits, 6
-    to 9, that give the single back.
+    A number of at most 12 significant digits was probably read from a text, and is
+    written unchanged: 14 digits are exact after conversion of logarithms to base e and
+    back. Other numbers are rounded to single precision, as in KenLM, and are written
+    with the fewest digits, 6 to 9, that identify the float32.
     """
     cdef unsigned char digits[20]
     cdef double a = fabs(value)

@@ -1,10 +1,10 @@
-"""An ARPA file of a model in files, of which no level is in memory.
+"""An ARPA file of a model in files, without loading a level into memory.
 
-The lines of a level are its pairs in order. One column is elsewhere: the back-off
-weight in the line of "h y" is that of the node "h y" of the level below. For one class
-y, the nodes "h y" come in the order of h, as the pairs (h, y) do. So a counter for each
-class gives the number of the node of each pair, and the weights are found by that
-number: in memory if the weights of the level have room there, else part by part.
+The lines of a level are its pairs in order. The back-off weight in the line of "h y" is
+the weight of the node "h y", which is on the level below. For one class y, the nodes "h
+y" are in the order of h, as are the pairs (h, y). So a counter for each class gives the
+number of the node of each pair, by which its weight is found: in memory if the weights
+of the level fit, otherwise part by part.
 """
 
 from __future__ import annotations

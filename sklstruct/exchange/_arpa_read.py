@@ -25,10 +25,10 @@ from . import _arpa_fast
 from ._words import MARKS
 
 _LN10 = np.log(10.0)
-# Bytes of a chunk: each is twice as long as the one before, up to the largest.
+# Bytes of the first and of the largest chunk; each chunk is twice as long as the last.
 _FIRST_CHUNK, _CHUNK = 1 << 16, 1 << 24
-# A few bytes of a compressed file can become gigabytes: text that is not an n-gram is
-# refused before it fills the memory.
+# A few bytes of a compressed file can expand to gigabytes: text that is not an n-gram
+# raises an error before it fills the memory.
 _LONGEST_LINE = 1 << 24
 _MOST_FILLER = 1 << 20
 _MOST_DIGITS = 10  # of 2^31 - 1
@@ -36,7 +36,7 @@ _UNKNOWN = (b"<unk>", b"<UNK>")
 _MARKS = (b"<s>", b"</s>", *_UNKNOWN)
 
 
-# Makes the error of a file, with its name in it: of a message and perhaps a line.
+# Creates the error of a file, with the file's name, from a message and possibly a line.
 Fail = Callable[..., ValueError]
 
 
@@ -57,7 +57,7 @@ class _Source:
         return ValueError(f"{self.label}, line {line or self.line}: {message}")
 
     def _more(self) -> bool:
-        """Append a chunk to what is not read yet; False when nothing is left."""
+        """Append a chunk to the unread bytes; False at the end of the file."""
         if self._ended:
             return False
         try:
@@ -84,12 +84,12 @@ class _Source:
         return end
 
     def _check_line(self) -> None:
-        """Raise if the line that the buffer holds a part of is too long."""
+        """Raise an error if the incomplete line in the buffer is too long."""
         if len(self._rest) - self._at > _LONGEST_LINE:
             raise self.fail(f"the line is longer than {_LONGEST_LINE >> 20} MiB")
 
     def _skip(self, end: int) -> None:
-        """Leave the line that ends at `end` behind."""
+        """Skip the line that ends at `end`."""
         self._filler += end + 1 - self._at
         if self._filler > _MOST_FILLER:
             raise self.fail(
@@ -253,7 +253,7 @@ def _read_section(
         raise source.fail(
             f"section {expected} was expected, not {_quoted(header)}", source.line - 1
         )
-    # A broken header may give any count, so the arrays grow with the file.
+    # A damaged header may have any count, so the arrays grow with the file.
     size = min(count, 1 << 16)
     ids = np.empty((size, order), dtype=np.int32)
     values = np.empty((size, 2))
@@ -321,7 +321,8 @@ def read_arpa(file: Any, label: str) -> BackoffModel:
 def _each_once(
     source: _Source, raw: list[bytes], section: Section
 ) -> tuple[Section, list[bytes], np.ndarray]:
-    """The unigrams, each once, so that row i is word i; the words; the word of each id.
+    """(unigrams without repetitions, so that row i is word i; words; the word of each
+    id).
 
     <UNK> and <unk> are one word, and a mark may occur twice. KenLM then takes the first
     line of <s> and </s>, and the last one of <unk>.

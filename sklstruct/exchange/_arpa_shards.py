@@ -1,17 +1,17 @@
-"""An ARPA file from the shards of a model, none of which has all of it.
+"""An ARPA file from the shards of a model, each of which has a part.
 
-A shard has a range of the contexts (see `context_tree._shards`). In the canonical order
-the n-grams of an order are those of the first shard, then those of the second, and so
-on: a section of the file is the lines of one shard after the other. But the line of
-"h y" belongs to the context h, and the back-off weight in it to the context "h y",
-which can be in another shard. So each shard first gives the weights of its contexts
-"h y" to the shard of h, which finds the pair (h, y). The shards write the weights into
-files in a folder that all shards see. They also write their lines there, because the
-place of a line is known only when all lines before it are made. In the end each shard
-copies its lines into the file.
+A shard has a range of the contexts (see `context_tree._shards`). In the canonical
+order, the n-grams of an order are the n-grams of the first shard, then of the second
+shard, and so on, so a section of the file is the concatenation of the lines of the
+shards. But the line of "h y" belongs to the context h, and its back-off weight belongs
+to the context "h y", which can be in another shard. So each shard first sends the
+weights of its contexts "h y" to the shard of h, which finds the pair (h, y). The shards
+write the weights into files in a folder that all shards see. They also write their
+lines there, because the place of a line is known only when all lines before it are
+made. In the end each shard copies its lines into the file.
 
-The cost is one look-up for each context, one transfer of O(contexts) numbers, and the
-room of the file a second time.
+The cost is one look-up per context, one transfer of O(contexts) numbers, and temporary
+disk space of the size of the file.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Sizes = list[list[int]]
 
 
 class NGramPlan:
-    """The facts that all shards of a file of n-grams need.
+    """The data that all shards need to write a file of n-grams.
 
     ValueError if a symbol cannot be written.
     bounds: the contexts of each shard.
@@ -85,7 +85,7 @@ class NGramPlan:
         return counts
 
     def marks(self, listed: Sequence[np.ndarray]) -> NgramRows:
-        """The unigrams that no shard has.
+        """The unigrams that are not in any shard.
 
         listed: the words of each shard that are never predicted.
         """
@@ -147,7 +147,7 @@ class ShardNGrams:
     # -------------------------------------------------------- transfer of weights
 
     def give(self, folder: str) -> tuple[list[int], np.ndarray]:
-        """Write the weights of contexts for the shards that have their lines.
+        """Write the weights of contexts to files for the shards that have their lines.
 
         (number of n-grams of each order, words that are never predicted, in their
         order).
@@ -209,7 +209,7 @@ class ShardNGrams:
                     self._take(rows, np.fromfile(file, self._weight.dtype, shape[0]))
 
     def _take(self, rows: np.ndarray, weights: np.ndarray) -> None:
-        """Put weights of contexts beside the pairs whose lines they belong to."""
+        """Store weights of contexts at the pairs whose lines contain them."""
         tree, level = self._pairs.tree, rows.shape[1]
         nodes = np.zeros(len(rows), dtype=np.int32)
         if level > 1:
@@ -288,7 +288,7 @@ class ArpaShard(ShardNGrams):
 
 
 class ArpaPlan(NGramPlan):
-    """The facts that all shards of an ARPA file need.
+    """The data that all shards need to write an ARPA file.
 
     The suffix of the path says how the file is packed; `precision` is that of `write`.
     """

@@ -1,8 +1,8 @@
 """Back-off models into ARPA files.
 
-First the model is closed: every n-gram's context and suffix is in it. Then its pairs
-and nodes become the rows of one section for each order, which a kernel formats block by
-block. `_arpa_shards` writes the same file from the shards of a model.
+First the model is closed: the context and the suffix of every n-gram are added. Then
+its pairs and nodes become the rows of one section for each order, which a kernel
+formats block by block. `_arpa_shards` writes the same file from the shards of a model.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from . import _arpa_fast
 from ._words import FileWords, file_words
 
 _LN10 = np.log(10.0)
-# Pairs that become rows at a time.
+# Number of pairs that are converted to rows at a time.
 _ROWS = 1 << 18
 # log10 of 0 in the files of our models; a file that was read had -inf for it.
 _ZERO = -99.0
-# Bytes of a number besides its decimals, or of one with the digits that it needs.
+# Bytes of a number without its decimals, or of a number with shortest digits.
 _NUMBER = 24
 
 
@@ -55,7 +55,7 @@ def check_optional(name: str, value: Any, least: int, most: int) -> int | None:
 def log10_probs(log_prob: np.ndarray, zero: float = _ZERO) -> np.ndarray:
     """The first column of a file."""
     out = log10_backoffs(log_prob, zero)
-    out[out > 0.0] = 0.0  # and -0.0 stays, of which KenLM's tries keep the sign
+    out[out > 0.0] = 0.0  # keeps -0.0, because KenLM's tries store the sign
     return out
 
 
@@ -78,11 +78,11 @@ class NgramRows(NamedTuple):
 
 
 class Sections:
-    """The n-grams of each order: pairs, and those whose last word is never predicted.
+    """The n-grams of each order: pairs, and n-grams whose last word is never predicted.
 
-    Rows are made part by part when they are written: all of them would take more memory
-    than the model. `bounds` is None, or has log10 of a further column for each pair,
-    and of one for each node.
+    Rows are created part by part when they are written, because all rows would take
+    more memory than the model. `bounds` is None, or has log10 of a further column for
+    each pair, and of one for each node.
     """
 
     bounds: tuple[np.ndarray, np.ndarray] | None = None
@@ -93,8 +93,8 @@ class Sections:
         tree = closed.tree
         self.closed = closed
         self.zero = _ZERO if closed.file_ngrams is None else -np.inf
-        # Contexts of the greatest depth without pairs still need their own section; and
-        # KenLM does not load a file of unigrams only.
+        # Contexts of the largest depth need a section even without pairs, and KenLM
+        # does not load a file with only unigrams.
         self.order = max(2, tree.n_levels)
         self.never = [
             self._rows(k, *columns)
@@ -109,8 +109,8 @@ class Sections:
             )
 
     def _rows(self, k, node, last, log_prob, own):
-        # Decoders take their words from lines of three columns, so every line below
-        # the highest order has three.
+        # Decoders read words from lines of three columns, so every line below the
+        # highest order has three columns.
         weight = np.full(node.size, np.nan)
         if k + 1 < self.order or self.bounds is not None:
             # An n-gram without a node takes the weight of the root, which is 0.
@@ -199,7 +199,7 @@ def never_predicted(
 def marks_of_unigrams(
     words: FileWords, listed: np.ndarray, log_backoff: np.ndarray
 ) -> NgramRows:
-    """Unigrams of a model of ours that are not classes."""
+    """Unigrams that are not classes, for a model that was not read from a file."""
     log_prob = np.where(listed == words.special["start"], 0.0, _ZERO)
     return NgramRows(np.zeros_like(listed), listed, log_prob, log_backoff)
 
@@ -266,7 +266,7 @@ def format_rows(
     order: int,
     precision: int | None,
 ) -> Iterator[memoryview]:
-    """The lines of some n-grams, in blocks that share their memory.
+    """The lines of some n-grams, in blocks that reuse the same memory.
 
     order: the highest of the file; the nodes of the rows are those of the tree.
     """

@@ -23,7 +23,7 @@ from ._words import MARKS, FileWords, file_words
 
 _LN10 = np.log(10.0)
 _CHUNK = 1 << 20
-# Arcs that become text at a time.
+# Number of arcs that are formatted at a time.
 _ARCS = 1 << 16
 _START, _END = 0, 1
 # Tabs and blanks separate fields in OpenFst; other white space belongs to words.
@@ -74,9 +74,9 @@ def att_lines(file: Any, label: str) -> Iterator[AttLine]:
 def _fields(parts, number, label):
     """(state [state symbol], weight or None, output or None) of the words of a line.
 
-    Of four fields the last is an output if it is the word that is read or the name of
-    an empty label, and a weight otherwise; so a word that is a number should have its
-    weight beside it.
+    The last of four fields is an output if it is the input word or the name of an empty
+    label, and a weight otherwise; so arcs of words that are numbers should have a
+    weight.
     """
     if len(parts) <= 2:
         return parts[:1], parts[1] if len(parts) == 2 else None
@@ -196,11 +196,11 @@ def read_att(file: Any, label: str, *, backoff: str = "<epsilon>") -> BackoffMod
 
 
 class _Reader:
-    """The states of a file, and the contexts that they stand for."""
+    """The states of a file, and the contexts that they represent."""
 
     def __init__(self, file: Any, label: str, backoff: str) -> None:
         self.label, self.backoff = label, backoff
-        self._empty: set[str] = set()  # labels that read nothing and are words here
+        self._empty: set[str] = set()  # labels of empty arcs that are read as words
         self.word = {"<s>": _START, "</s>": _END}
         self.names: dict[str, int] = {}
         # Of each state: {word: (target, cost, line)}, (parent, cost) and final cost.
@@ -332,7 +332,7 @@ class _Reader:
                         )
 
     def _reach(self, state, context, line):
-        """Name the context of a state."""
+        """Set the context of a state."""
         if state not in self.context:
             self._queue.append(state)
         known = self.context.setdefault(state, context)
@@ -362,7 +362,7 @@ class _Reader:
                 cost[(*context, _END)] = self.final[state]
         spelt = list(self.word)
         for context in self.at:
-            # A sentence would not come to such a state where a back-off model does.
+            # A sentence would not reach such a state, unlike in a back-off model.
             if context and context not in cost:
                 text = " ".join(spelt[w] for w in context)
                 raise self.fail(f"the history {text!r} is a state, and no arc reads it")

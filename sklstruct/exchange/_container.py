@@ -1,10 +1,10 @@
-"""A file of named arrays with a header, mapped: the container of the library's models.
+"""A memory-mapped file of named arrays with a header: the container of native files.
 
     magic | version, length of the header, its hash | header (JSON) | arrays
 
-Little-endian. The header lists the arrays (type, shape, place, hash), which begin at
-multiples of 64 bytes. Reading runs no code of the file, and processes that map one file
-share its pages.
+Little-endian. The header lists the arrays (type, shape, offset, hash), which begin at
+multiples of 64 bytes. Reading does not execute code from the file, and processes that
+map the same file share its pages.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class WrongFile(ValueError):
 
 
 class Container(NamedTuple):
-    """A kind of file: its first bytes, its version, and what messages call it."""
+    """A kind of file: its first bytes, its version, and its name in messages."""
 
     magic: bytes
     version: int
@@ -132,7 +132,7 @@ class Container(NamedTuple):
 
 
 class ArrayLayout:
-    """The places of arrays in a file, whose contents need not be known yet.
+    """The offsets of arrays in a file; the contents need not be known yet.
 
     arrays: type and number of entries of each array. header: contents besides the
     arrays. `begin` is the first byte of each array, and `size` the number of bytes of
@@ -188,7 +188,8 @@ def blocks(array: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def hash_of(hashes: list[int]) -> int:
-    """The hash of an array from those of its blocks, which many processes may take."""
+    """The hash of an array from the hashes of its blocks, computed by many
+    processes."""
     return hash_bytes(np.array(hashes, dtype=np.uint64).view(np.uint8))
 
 

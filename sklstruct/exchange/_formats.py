@@ -1,4 +1,4 @@
-"""`read` and `write`: a format is a pair of functions in one table.
+"""`read` and `write`, with a table of the formats and their functions.
 
 A new format is a file with the two functions and a line of `FORMATS`.
 """
@@ -69,8 +69,8 @@ def format_to_write(
 ) -> str:
     """The format in which a file is to be written.
 
-    `format` whatever the suffix, if it is given; else that of the suffix. A file
-    object, or what is not a regular file, such as a pipe, gets the first of `FORMATS`.
+    `format` if it is given; otherwise the format of the suffix. A file object, or a
+    path that is not a regular file, such as a pipe, gets the first of `FORMATS`.
     ValueError if the format is not known, or no format has the suffix; `name` is the
     parameter in the message.
     """
@@ -100,7 +100,7 @@ def _suffix_format(path: str) -> str | None:
 
 
 _UTF_16 = "text with the byte order mark of UTF-16; save it as UTF-8 without one"
-# First bytes of files that are handed to `read` by mistake, and what they are.
+# First bytes of files of other kinds, and a description for error messages.
 _FOREIGN: dict[bytes, str] = {
     LFS_POINTER: WHAT_POINTER,
     b"iARPA": "an iARPA file of IRSTLM; compile-lm --text=yes makes an ARPA file of it",
@@ -113,7 +113,7 @@ _FOREIGN: dict[bytes, str] = {
     b"\xff\xfe": _UTF_16,
     b"\xfe\xff": _UTF_16,
 }
-_HEAD = 512  # bytes that tell what a file is
+_HEAD = 512  # bytes by which a file is recognised
 
 
 def what_is(head: bytes) -> str | None:
@@ -178,20 +178,19 @@ def read(
     errors. A file object need not be seekable. TypeError if the format does not have
     the option.
 
-    Of an ARPA file the `labels` of the model have as classes all words but ``<s>``,
-    sorted; as symbols all words but ``</s>`` (which is kept if some n-gram has it in
-    its context, or it has a back-off weight), sorted; and None as start, end or unknown
-    where the file lacks the word. The numbers of n-grams that end in ``<s>`` are in
+    For an ARPA file, the classes of the model's `labels` are all words except ``<s>``,
+    sorted; the symbols are all words except ``</s>`` (which is kept if an n-gram has it
+    in its context, or it has a back-off weight), sorted; start, end or unknown is None
+    if the file lacks the word. The numbers of n-grams that end in ``<s>`` are in
     `file_ngrams`. Tabs and blanks separate fields; lines may end in CR LF; text before
     ``\data\`` is skipped. A missing back-off weight is 1. If ``<s>`` or ``</s>`` occurs
-    twice, the first line counts, and the last one of ``<unk>``, which ``<UNK>`` is
-    another name of.
+    twice, the first line is used; for ``<unk>``, also named ``<UNK>``, the last line.
 
-    A probing binary of KenLM (version 5) holds hash keys of n-grams and not their
-    words: those of order n are searched among all pairs of known n-grams of order n - 1
-    that overlap, at order 2 among all pairs of words. A file of which an n-gram is not
-    found is an error. An automaton has contexts as states; those that nothing leads to
-    are left out.
+    A probing binary of KenLM (version 5) has hash keys of n-grams and not their words:
+    the n-grams of order n are searched among all pairs of known n-grams of order n - 1
+    that overlap, at order 2 among all pairs of words. If an n-gram is not found, an
+    error is raised. An automaton has contexts as states; unreachable states are left
+    out.
     """
     if format is not None:
         _function(format, "read", options)
@@ -220,9 +219,9 @@ def write(
     """Write a back-off model to a file that other programs read.
 
     `LanguageModel.save` and the page :ref:`exchange` describe formats and options.
-    Everything that can be wrong with model, path or options is an error before a file
-    is made. A file takes its name when it is complete: until then, and if writing
-    fails, an older one stays as it was.
+    Model, path and options are checked before a file is created. A file is renamed to
+    `path` when it is complete: until then, and if writing fails, an older file is not
+    changed.
 
     An n-gram ``h w`` with its log10 probability is the pair (node h, w); the third
     column, below the highest order, is the log10 back-off weight of the node ``h w``, 0

@@ -1,9 +1,9 @@
-"""Entries of tables on their way to a KenLM binary.
+"""Temporary files of table entries for a KenLM binary.
 
 A file is filled in parts, so that no more than a part is in memory. First the entries
-of all tables go into files of a folder, in blocks that are grouped by the parts which
-they belong to. There is such a file for each shard of a model, and one for a model in
-one process. Then each part is filled from all files.
+of all tables are written to files in a folder, in blocks that are grouped by part.
+There is a file for each shard of a model, and one file for a model in one process. Then
+each part is filled from all files.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ._kenlm_layout import Layout, headers
 from ._kenlm_ngrams import Part
 from ._trie_fast import group
 
-# Parts of a table at most. The parts of larger tables grow, as a block of entries would
-# be cut into pieces too small to be read one by one.
+# Largest number of parts of a table. Larger tables have larger parts, because the
+# pieces of a block of entries would otherwise be too small to be read one by one.
 MOST_PARTS = 1 << 10
 
 
@@ -88,7 +88,7 @@ class EntryFiles:
 
 
 def begin_file(image: Any, layout: Layout, spelling: bytes) -> None:
-    """Write what is not a table; what is before the end and not written is 0."""
+    """Write everything except tables; bytes that are not written are 0."""
     for at, data in [(layout.end, spelling), *headers(layout)]:
         put(image, at, data)
 

@@ -1,11 +1,11 @@
 """Scoring words from the tables of a KenLM file, which may be mapped.
 
 The n-gram w_1 ... w_n of word ids is looked up from its end: w_n, then w_(n-1) w_n, and
-so on, until an n-gram is missing or none is longer: O(order) look-ups for a word,
-whatever the size of the model. Only the look-up knows which tables the file holds:
+so on, until an n-gram is missing or has the highest order: O(order) look-ups per word,
+for any size of the model. Only the look-up depends on the kind of tables:
 
-* Hash tables (`_probing_fast`). The look-up is that of a key. The sign of a probability
-  says that a longer n-gram ends in this one.
+* Hash tables (`_probing_fast`). A key is looked up. The sign of a probability tells
+whether a longer n-gram ends in this n-gram.
 * A trie whose nodes are the n-grams, w_n at the root. A record has the word that a node
   adds, a probability, a weight and the number of its first child, in as many bits as
   the counts need; the children of a node are sorted by their words. Quantised numbers
@@ -30,7 +30,7 @@ import numpy as np
 MOST_ORDER = MOST
 
 cdef uint32_t SIGN = 0x80000000u
-cdef uint32_t MINUS_ZERO = 0x80000000u  # a weight that says: begins no longer n-gram
+cdef uint32_t MINUS_ZERO = 0x80000000u  # weight of n-grams that begin no longer n-gram
 
 
 # ---------------------------------------------------------------------- looking up
@@ -76,10 +76,10 @@ cdef inline float as_float(uint32_t bits) noexcept nogil:
 cdef inline uint64_t between(
     uint64_t a, uint64_t b, uint64_t value, uint64_t low, uint64_t high, int32_t n
 ) noexcept nogil:
-    """A row of a, ..., b - 1 to look for a value, if rows have values in [low, high].
+    """The next row of a, ..., b - 1 to test for a value, if values are in [low, high].
 
-    Values are spread evenly, so a straight line is followed. From the eighth step on
-    the rows are halved: a damaged file costs O(log n), too.
+    Values are uniform, so linear interpolation is used; from the eighth step on,
+    bisection, so that a damaged file also costs O(log n).
     """
     cdef uint64_t step = (b - a) >> 1
     if n < 8 and step > 1:
@@ -336,9 +336,9 @@ cdef float checked(float score) except? -1:
 cdef class State:
     """The end of a history: the words that the score of the next word depends on.
 
-    Up to order - 1 word ids, the newest first, and their back-off weights. Empty until
-    a model writes it. Equal states have equal scores for every word that follows; two
-    states are equal if their words are.
+    Up to order - 1 word ids, the newest first, and their back-off weights. A state is
+    empty until a model writes it. Two states are equal if their words are equal; equal
+    states give equal scores for every next word.
     """
 
     cdef state_t it
@@ -387,7 +387,7 @@ cdef class State:
 
 
 cdef class Tables:
-    """The tables of a file; answers in word ids, words and texts.
+    """The tables of a file, with queries by word ids, words and texts.
 
     Parameters
     ----------

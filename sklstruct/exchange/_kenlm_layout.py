@@ -1,9 +1,9 @@
-"""KenLM's binaries, version 5: the places of their parts, byte for byte.
+"""KenLM's binaries, version 5: the byte offsets of their parts.
 
-Such a file is an image of tables that a program maps and queries. It begins with a
-header that gives the kind of the tables, the order and the number of n-grams of each
-order; the sizes of all tables follow from these. Numbers are little-endian. The parts,
-in their order:
+A file is an image of tables that a program maps and queries. It begins with a header
+that gives the kind of the tables, the order and the number of n-grams of each order;
+the sizes of all tables follow from these. Numbers are little-endian. The parts, in
+their order:
 
 * probing: a hash table of words, the unigrams, a hash table for each higher order;
 * trie: the number of words and their sorted hashes; if numbers are quantised, the
@@ -11,7 +11,7 @@ in their order:
   them, if pointers are compressed, the offsets of the high bits;
 * the spelling of the words.
 
-`_kenlm_fast` says what the tables mean.
+`_kenlm_fast` explains the tables.
 """
 
 from __future__ import annotations
@@ -193,8 +193,8 @@ def trie_layout(counts: list[int], packing: Packing) -> Layout:
 def _compress(n: int, largest: int, most: int) -> tuple[int, int]:
     """(bits that a record keeps, offsets of the others) of n rising pointers.
 
-    That many high bits are taken out of the records, at most `most`, as save most: b of
-    them save n b bits, and take an offset of 64 bits for each value.
+    The number of high bits that are moved out of the records, at most `most`, minimises
+    the size: b bits save n b bits, and need an offset of 64 bits for each value.
     """
     bits = largest.bit_length()
     taken = min(

@@ -1,4 +1,4 @@
-"""The library's own file of a back-off model: its arrays as they are, mapped.
+"""Native files: the memory-mapped arrays of a back-off model.
 
 The container is that of `_container`. Its header has the labels too, with the rule for
 words.

@@ -1,9 +1,9 @@
 """A native file from the shards of a model: each writes its part of every array.
 
 The contexts of a shard are one range of nodes, and of pairs, on every level. So the
-places of a shard in the file follow from the sizes of all shards, and the shards write
-at once. The hash of an array is that of the hashes of its blocks, which the shards
-share out.
+offsets of a shard in the file follow from the sizes of all shards, and the shards write
+in parallel. The hash of an array is the hash of the hashes of its blocks, which the
+shards compute in parallel.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class NativeShard(NamedTuple):
 
 
 class NativePlan:
-    """The facts that all shards of a file need; `dtype` is that of `write`."""
+    """The data that all shards need to write a file; `dtype` is as in `write`."""
 
     shard = NativeShard
 

@@ -1,7 +1,7 @@
 """KenLM's hash tables of n-grams: filling them, and listing what they hold.
 
-A part of a table is a range of buckets (see `_kenlm_entries`). Entries that find no
-bucket in their part go on in the next part: these few are put there in the end.
+A part of a table is a range of buckets (see `_kenlm_entries`). The few entries that
+find no bucket in their part are inserted into the next part at the end.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class ProbingFile:
         self._tables: list[Buckets] = [self._layout.words, *self._layout.longer]
 
     def begin(self, image: Any, spelling: bytes) -> None:
-        """Write what is not an entry, and <unk> as a word that the model lacks."""
+        """Write everything except entries, with <unk> as a word that the model
+        lacks."""
         begin_file(image, self._layout, spelling)
         put(image, self._layout.unigrams.first, ABSENT.tobytes())
 
@@ -135,7 +136,7 @@ class ProbingFile:
 def _insert(
     i: int, table: Buckets, part: np.ndarray, first: int, entries: np.ndarray
 ) -> np.ndarray:
-    """Put entries into a part of table i; those that are beyond it."""
+    """Insert entries into a part of table i; return the entries that are beyond it."""
     beyond = np.empty(entries.size, dtype=np.uint8)
     n = _fast.fill(part, table.width, table.n, first, entries, beyond)
     if n >= 0:

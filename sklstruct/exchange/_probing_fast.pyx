@@ -6,13 +6,13 @@ weight]). An n-gram w_1 ... w_n of word ids has the key
     key(w_n) = w_n,   key(w_k ... w_n) = key(w_{k+1} ... w_n) A  xor  (1 + w_k) C
 
 modulo 2^64. Its home is bucket key mod B. The n-gram is in its home, or in a later
-bucket without an empty bucket between; key 0 marks an empty bucket. More than one
-arrangement of the entries meets this rule, and those of KenLM's programs depend on the
-order of the n-grams. Here, in addition, all buckets between the home of an entry and
-the entry have smaller keys. Only one arrangement is so: of the entries that want a
-bucket, the one with the smallest key has it (O. Amble, D. E. Knuth, "Ordered hash
-tables", The Computer Journal 17, 1974). The parts of such a table can be filled one by
-one, in any order.
+bucket without an empty bucket between; key 0 marks an empty bucket. Several
+arrangements of the entries meet this rule, and in KenLM's programs the arrangement
+depends on the order of the n-grams. Here, in addition, all buckets between the home of
+an entry and the entry have smaller keys, which makes the arrangement unique: of the
+entries that compete for a bucket, the entry with the smallest key gets it (O. Amble, D.
+E. Knuth, "Ordered hash tables", The Computer Journal 17, 1974). The parts of such a
+table can be filled one by one, in any order.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t

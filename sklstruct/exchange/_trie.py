@@ -1,13 +1,13 @@
 """KenLM's trie of n-grams: filling it, and listing what it holds.
 
-The children of an n-gram are those with one more word before it. The n-grams of an
-order are sorted by the number of the parent, which has one word less, and then by the
-id of the oldest word. This is the order of their words, the newest first.
+The children of an n-gram are the n-grams with one more word before it. The n-grams of
+an order are sorted by the number of the parent, which has one word less, and then by
+the id of the oldest word. This is the order of their words, the newest first.
 
 A part of the trie (see `_kenlm_entries`) has all n-grams whose newest two words are in
-a range. So it has the children of its n-grams of two words and more, and the part in
-which the bigrams of a word begin has the unigram. The numbers of the n-grams before
-those of a part follow from the sizes of the parts.
+a range. So a part has the children of its n-grams of two or more words, and the part in
+which the bigrams of a word begin has the unigram. The number of n-grams before a part
+follows from the sizes of the parts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PART = 1 << 22
 
 
 class Edges(NamedTuple):
-    """The bits and pointers that parts leave for the end."""
+    """The bits and pointers at the borders of parts, which are written at the end."""
 
     bits: list[tuple[int, bytes]]  # places, and bits to be added there
     # Order, number of the first record, high bits of the first pointer and of the last.
@@ -71,7 +71,7 @@ class TrieFile:
         self._n_parts = self._cuts.size + 1
 
     def begin(self, image: Any, spelling: bytes) -> None:
-        """Write what is not an n-gram."""
+        """Write everything except n-grams."""
         layout, ids = self._layout, self._ids
         begin_file(image, layout, spelling)
         hashes = np.sort(ids.hashes[ids.id_of > 0])
@@ -243,7 +243,7 @@ class TrieFile:
             columns["weight"] = weight
 
     def finish(self, image: Any, left: Iterable[Edges]) -> None:
-        """Write what parts share."""
+        """Write the borders between parts."""
         left, layout = list(left), self._layout
         bits = [one for edges in left for one in edges.bits]
         pointers = sorted(one for edges in left for one in edges.pointers)

@@ -27,29 +27,29 @@ def chain_graph(
     Parameters
     ----------
     values : sequence of n_values values
-        Values that each variable may have, such as all tags. Pass the same object for
-        all chains, which is then read once.
+        Values that each variable may have, such as all tags. If the same object is
+        passed for all chains, it is checked only once.
 
     features : array-like or sparse matrix of shape (n_variables, n_features)
         Features of the variables.
 
     keys : iterable of n_variables hashables, default=()
-        A key for each variable, such as its word. An edge of the type "skip" joins
-        each variable with the next variable of the same key, neighbours included. None
-        is not a key. Empty: no such edges.
+        A key for each variable, such as its word. An edge of the type "skip" joins each
+        variable with the next variable with the same key, also if the two are
+        neighbours. None is not a key. Empty: no such edges.
 
     max_distance : int, default=None
         Largest distance of the variables of a skip edge, at least 1. None: no limit.
 
     edge_features : matrix of shape (n_variables - 1, n_edge_features), default=None
-        Features of the edges between neighbours, which are of the type "next". None:
-        a constant.
+        Features of the edges between neighbours, which have the type "next". None: a
+        constant feature.
 
     forbidden : iterable of (value, value), default=None
         Pairs that must not follow each other, such as ("O", "I").
 
     name : str, default=None
-        Named in error messages.
+        Name of the graph in error messages.
 
     Returns
     -------
@@ -58,8 +58,8 @@ def chain_graph(
     Raises
     ------
     ValueError
-        If there are keys, but not one per variable, if max_distance is not at least 1,
-        and where `FactorGraph` refuses the values or features.
+        If `keys` is not empty and does not have one key per variable, if max_distance
+        is below 1, or if `FactorGraph` raises for the values or features.
 
     Examples
     --------
@@ -135,10 +135,10 @@ def grid_graph(
         (down and left).
 
     forbidden : mapping from str to iterable of (value, value), default=None
-        By type of edge.
+        Pairs of values that the ends of an edge must not have, by type of edge.
 
     name : str, default=None
-        Named in error messages.
+        Name of the graph in error messages.
 
     Returns
     -------
@@ -148,8 +148,8 @@ def grid_graph(
     Raises
     ------
     ValueError
-        If `connectivity` is another number, the features do not have three dimensions,
-        and where `FactorGraph` refuses the values or features.
+        If `connectivity` is not 4 or 8, the features do not have three dimensions, or
+        `FactorGraph` raises for the values or features.
 
     Examples
     --------

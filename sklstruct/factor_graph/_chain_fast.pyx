@@ -1,15 +1,16 @@
 """Chains whose variables all have the same k values, and one table of transitions.
 
-This is what a model of sequences of observations is; `_inference_fast` has all other
-graphs. Items of the sequences stand in a row, sequence i has ptr[i] ... ptr[i + 1] - 1.
+These kernels serve models of sequences of observations; `_inference_fast` serves all
+other graphs. The items of all sequences are concatenated; sequence i has the items
+ptr[i] ... ptr[i + 1] - 1.
 
-- `ChainScorer.scores`: the score of each value of each item, from dictionaries and
-  lists of names without arrays between; O(features k).
+- `ChainScorer.scores`: the score of each value of each item, directly from dictionaries
+  and lists of names; O(features k).
 - `ChainScorer.best`: Viterbi's algorithm from the start to the end; O(items k^2). Of
   paths of equal score the one with the lowest last value, then the lowest value before
   it, as in CRFsuite.
 
-Inner loops run over consecutive numbers.
+Inner loops run over contiguous memory.
 """
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
@@ -23,11 +24,11 @@ from ._features_fast import refusal
 
 
 cdef class ChainScorer:
-    """Scores and best paths of sequences of observations, as they are given.
+    """Scores and best paths of sequences of observations, in the form that users pass.
 
-    A call for one short sequence takes some microseconds, so that neither arrays nor
-    memoryviews are made in it: scores are bytes, k doubles for each item. Calls have
-    their own room, threads may share the object.
+    A call for one short sequence takes only some microseconds, so it creates no arrays
+    or memoryviews: scores are bytes, k doubles for each item. Each call has its own
+    scratch memory, so threads may share the object.
 
     columns : the row of `coef` of each name
     coef : (n_features, k); transition : (k, k), the earlier value first
@@ -51,8 +52,8 @@ cdef class ChainScorer:
     def scores(self, list sequences, owner):
         """The scores of the items of all sequences, one after the other.
 
-        sequences : list of lists of items, made for this call: no list grows
-        owner : (number of a sequence, of an item) -> their name in an error message
+        sequences : list of lists of items, which must not change during the call owner
+        : (number of a sequence, of an item) -> their name in an error message
         """
         cdef Py_ssize_t n = 0, i = 0, t
         cdef list items
@@ -124,9 +125,9 @@ cdef void best_path(
 ) noexcept nogil:
     """The best path of one sequence of n items.
 
-    best : (n, k), room for the score of the best path to each value of each item; where
-    it comes from is found again for the values of the one path, which costs less than
-    to keep it for all.
+    best : (n, k), scratch for the score of the best path to each value of each item.
+    The predecessors are recomputed along the best path, which costs less than storing
+    them for all values.
     path : (n,), the result.
     """
     cdef Py_ssize_t t, i, j, a

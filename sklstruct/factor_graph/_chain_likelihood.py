@@ -14,7 +14,7 @@ from ._rows import FeatureRows
 
 
 def sum_tables(transition: np.ndarray) -> tuple[np.ndarray, float, bool]:
-    """The tables of the kernels, the largest transition, whether to use logarithms.
+    """(tables of the kernels, the largest transition, whether to use logarithms).
 
     transition : (k, k), the earlier label first
     """
@@ -25,23 +25,23 @@ def sum_tables(transition: np.ndarray) -> tuple[np.ndarray, float, bool]:
 
 
 def sum_room(longest: int, k: int) -> np.ndarray:
-    """Room of the kernels for sequences of so many items."""
+    """Scratch memory of the kernels for sequences of so many items."""
     return np.empty(longest * (5 * k + 1) + 2 * k)
 
 
 class ChainLikelihood:
     r"""The loss :math:`-\sum_s a_s \log p_w(y_s \mid x_s)`, a function of free weights.
 
-    Unknown labels are summed over. All weights are those of features, by column and
-    label, then those of transitions, pairs of labels; `free` has the places of the free
-    ones.
+    Unknown labels are summed over. The weights of features, by column and label, come
+    first, then the weights of transitions, pairs of labels; `free` has the indices of
+    the free weights.
 
     ptr: the first item of each sequence, and the end.
     path: positions of the labels, -1 if unknown.
     k: number of labels.
     weight: the :math:`a_s`.
-    min_count: weights are free if a feature and a label, or two labels in a row, occur
-    together so often; a sequence counts as often as its weight, rounded up.
+    min_count: a weight is free if the feature and label, or the two successive labels,
+    occur together at least so often; a sequence counts ceil(weight) times.
     parallel: an ordered map. Sums run in the order of the sequences, so that results do
     not depend on the threads.
     """
@@ -61,7 +61,7 @@ class ChainLikelihood:
         lengths = np.diff(ptr)
         of_item = np.repeat(weight, lengths)
         times = np.ceil(of_item)
-        later = np.ones(n, dtype=bool)  # items that have one before them
+        later = np.ones(n, dtype=bool)  # items that are not the first
         later[ptr[:-1][lengths > 0]] = False
         later = np.flatnonzero(later)
         known = np.flatnonzero(path >= 0)
@@ -93,10 +93,10 @@ class ChainLikelihood:
         self._cut(ptr, rows)
 
     def _cut(self, ptr: np.ndarray, rows: FeatureRows) -> None:
-        """Runs of sequences, each with its gradient, and the parts of runs.
+        """Split the sequences into runs, each with a gradient, and the runs into parts.
 
-        A part is one call of some tens of milliseconds; signals are handled between. A
-        gradient costs much less than the sequences of its run.
+        A part is a kernel call of some tens of milliseconds; signals are handled
+        between calls. A gradient array costs much less than the sequences of its run.
         """
         self.longest = int(np.diff(ptr).max(initial=0))
         cost = np.cumsum(4 * (np.diff(ptr) * self.k**2 + np.diff(rows.ptr[ptr])))
@@ -108,7 +108,7 @@ class ChainLikelihood:
         self.runs = [cuts[i * n_parts :][: n_parts + 1] for i in range(n_runs)]
 
     def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """The loss, in nats, and its gradient by the free weights."""
+        """The loss, in nats, and its gradient with respect to the free weights."""
         k, n = self.k, w.size - self.steps.size
         transition = np.zeros(k * k)
         transition[self.steps] = w[n:]

@@ -2,16 +2,16 @@
 
 All items of the chains have the same k values, and one table of transitions.
 Sequence s has the items ptr[s] ... ptr[s + 1] - 1. The likelihood is one pass over each
-chain: only free weights are touched, those of a feature stand side by side, and the
+chain: only free weights are read, the weights of a feature are contiguous, and the
 numbers of a chain stay in the cache.
 
-Sums are scaled so that before(t) adds to 1, and so does before(t) after(t), at each
-item t. With r = exp(least - largest transition), the sums that arrive at the values of
-an item are then all at least r / k, and after(t) is at most 1 / r. With r >= exp(-SAFE)
-nothing that counts is lost and nothing overflows, whatever the scores are. With other
-transitions sums are made of logarithms.
+Sums are scaled so that the sums of before(t) and of before(t) after(t) are 1 at each
+item t. With r = exp(smallest - largest transition), the sums that arrive at the values
+of an item are then all at least r / k, and after(t) is at most 1 / r. If r >=
+exp(-SAFE), relevant terms do not underflow and nothing overflows for any scores. With
+other transitions, sums are computed from logarithms.
 
-Nothing is checked here.
+The kernels do not check their arguments.
 """
 
 from libc.math cimport INFINITY, exp, log
@@ -27,8 +27,8 @@ SAFE = 300.0
 
 
 cdef struct Sums:
-    # Room for the numbers of the longest chain, n rows of k: scores, those of the
-    # labels that are allowed, exp(scores - largest of the item), before, expectations.
+    # Scratch for the longest chain, n rows of k: scores, scores with -inf for labels
+    # that are not allowed, exp(scores - largest of the item), before, expectations.
     double* score
     double* allowed
     double* state
@@ -52,7 +52,7 @@ cdef struct Sums:
 cdef double scaled_sums(
     Sums* s, const double* score, Py_ssize_t n, Py_ssize_t k, double weight
 ) noexcept nogil:
-    """log of the sum over all paths; adds weight times the expectations."""
+    """Logarithm of the sum over all paths; adds weight times the expectations."""
     cdef Py_ssize_t t, i, j
     cdef double most, total, x, log_z = (n - 1) * s.top
     cdef double* here
@@ -175,8 +175,8 @@ def chain_sums(
     """The logarithm of the sum over all paths of each sequence, and marginals.
 
     score : (items, k), -inf for labels that are not allowed; at least one is.
-    log_z : (sequences,) and share : (items, k), zeros, are the result; the others are
-    those of `Chains.loss`.
+    log_z : (sequences,) and share : (items, k), zeros on entry, are the results; the
+    other arguments are as in `Chains.loss`.
     """
     cdef Py_ssize_t i, k = tables.shape[1]
     cdef Sums s = arranged(tables, top, logs, pair, room)
@@ -212,13 +212,14 @@ cdef class Chains:
     ):
         """The loss of the sequences begin ... end - 1.
 
-        w, gradient : of the free weights of features; the gradient is added.
+        w, gradient : for the free weights of features; the gradient is added to.
         tables : (4, k, k), the transitions, their transpose, exp(transition - top) and
         its transpose, top being the largest transition.
-        logs : whether sums are made of logarithms.
-        pair : (2, k, k), expected transitions less those of the labels are added: those
-        in the first table are without the factor exp(transition - top).
-        room : n (5 k + 1) + 2 k numbers, n the most items of a sequence.
+        logs : whether sums are computed from logarithms.
+        pair : (2, k, k), expected transitions minus the transitions of the labels are
+        added; in the first table without the factor exp(transition - top).
+        room : n (5 k + 1) + 2 k numbers, with n the largest number of items of a
+        sequence.
         """
         cdef Py_ssize_t i, n, k = tables.shape[1]
         cdef double loss = 0.0

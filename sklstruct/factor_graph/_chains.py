@@ -1,4 +1,4 @@
-"""Answers about sequences of observations, without graphs."""
+"""Inference for sequences of observations, without graphs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ._pack import unpacked
 
 
 class ScoredChains:
-    """Sequences whose scores are at hand, or are read block by block.
+    """Sequences whose scores are computed block by block, or are given.
 
-    scores(first, end) : those of the items of these sequences, as `ChainScorer.scores`
+    scores(first, end) : scores of the items of these sequences, as `ChainScorer.scores`
     """
 
     def __init__(
@@ -31,7 +31,8 @@ class ScoredChains:
         self.lengths, self.scores, self.n_jobs = lengths, scores, n_jobs
 
     def within(self, allowed: np.ndarray) -> ScoredChains:
-        """The same with a score of -inf where allowed, (items, k), is False."""
+        """The same sequences with a score of -inf where `allowed`, (items, k), is
+        False."""
         starts = np.cumsum([0, *self.lengths])
 
         def scores(first: int, end: int) -> bytes:
@@ -42,7 +43,8 @@ class ScoredChains:
         return ScoredChains(self.lengths, scores, self.n_jobs)
 
     def over_blocks(self, k: int, function: Callable[..., list]) -> list:
-        """function(scores, first sequence, end) of each block, one after the other."""
+        """Concatenated results of function(scores, first sequence, end) of each
+        block."""
 
         def block(first: int, end: int) -> list:
             return function(self.scores(first, end), first, end)
@@ -50,6 +52,7 @@ class ScoredChains:
         if (sum(self.lengths) + 1) * k**2 <= BUDGET:
             return block(0, len(self.lengths))
         # a kernel call takes some tens of milliseconds; signals are handled between
+        # calls
         group = np.cumsum(self.lengths) * k**2 // BUDGET
         cuts = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(self.lengths)]
         with ThreadMap(self.n_jobs) as parallel:
@@ -58,7 +61,7 @@ class ScoredChains:
 
 
 class ChainModel:
-    """The weights of a first-order chain and what they say about sequences.
+    """The weights of a first-order chain, and inference with them.
 
     columns : the row of `coef` of each name
     coef : (n_features, k); transition : (k, k), the earlier label first

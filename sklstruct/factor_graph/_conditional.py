@@ -16,16 +16,16 @@ from ._samplerank_fast import Graphs, expected_features
 class ConditionalLikelihood:
     r"""The loss :math:`-\sum_i a_i \log p_w(y_i \mid x_i)` of instances without loops.
 
-    Unknown values are summed over. A function of the free weights, whose places among
-    all weights are in `free`. `curvature` has about the second derivatives: those at 0,
-    of each weight alone.
+    Unknown values are summed over. The loss is a function of the free weights, whose
+    indices among all weights are `free`. `curvature` approximates the second
+    derivatives by the diagonal of the Hessian at 0.
 
-    packed, graphs: the instances, twice.
+    packed, graphs: the instances in two forms.
     truth: positions of the values in the candidates, -1 if unknown.
     weight: the :math:`a_i`.
-    min_count: weights of features of variables and of edges are free if they occur so
-    often in the known values; an instance counts as often as its weight, rounded up.
-    Weights of candidates and of pairs are always free.
+    min_count: weights of features of variables and of edges are free if they occur at
+    least so often with the known values; an instance counts ceil(weight) times. Weights
+    of candidates and of pairs are always free.
     parallel: an ordered map over blocks. Sums run in the order of the blocks, so that
     results do not depend on the threads.
     """
@@ -97,7 +97,8 @@ class ConditionalLikelihood:
         )
 
     def _variances(self) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-        """Those of candidates and of pairs of values that are all as likely."""
+        """Variances of candidates and of pairs of values under uniform
+        distributions."""
         for block in self.blocks:
             of_variable, of_edge = self._weights(block, self.weight)
             k, pairs = np.diff(block.cand_ptr), np.diff(block.table_ptr)
@@ -110,7 +111,7 @@ class ConditionalLikelihood:
     def _sum(
         self, kernel: Graphs, given: Iterable[tuple[np.ndarray, np.ndarray]]
     ) -> np.ndarray:
-        """Sums of the features under probabilities that are given block by block."""
+        """Sums of the features times probabilities that are given block by block."""
         total, nothing = np.zeros(self.packed.layout.n_weights), np.empty(0)
         for block, (unary, pair) in zip(self.blocks, given):
             v = block.variables
@@ -124,7 +125,7 @@ class ConditionalLikelihood:
         return total
 
     def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """The loss, in nats, and its gradient by the free weights."""
+        """The loss, in nats, and its gradient with respect to the free weights."""
         coef = np.zeros(self.packed.layout.n_weights)
         coef[self.free] = w
 
@@ -158,7 +159,7 @@ class ConditionalLikelihood:
 def duality_gap(
     loss: float, gradient: np.ndarray, w: np.ndarray, c1: float, c2: float
 ) -> float:
-    r"""Upper bound, in nats, of loss(w) + c1 |w|_1 + c2 |w|^2 less its minimum.
+    r"""Upper bound, in nats, of loss(w) + c1 |w|_1 + c2 |w|^2 minus its minimum.
 
     The loss is the maximum over distributions p of the states of H(p) + E_p[s] - s(y).
     With p = theta model + (1 - theta) truth, whose expected features differ from the
@@ -169,7 +170,7 @@ def duality_gap(
         + sum_j (c1 |w_j| + c2 w_j^2 + omega*(theta v_j) - theta v_j w_j),
         omega*(v) = max(|v| - c1, 0)^2 / (4 c2).
 
-    Without c2, theta is the largest number for which all |theta v_j| are at most c1.
+    If c2 is 0, theta is the largest number for which all |theta v_j| are at most c1.
     """
     size, theta = np.abs(gradient), 1.0
     largest = float(size.max(initial=0.0))

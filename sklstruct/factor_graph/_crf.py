@@ -1,4 +1,4 @@
-"""ConditionalRandomField: weights of the largest conditional likelihood, and files."""
+"""ConditionalRandomField: training by conditional likelihood, and model files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from ._predictor import ATTRIBUTES, as_instances, as_list, encode
 
 @shared_docs(attributes=ATTRIBUTES)
 class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
-    r"""Structured prediction on chains and trees by the conditional likelihood.
+    r"""Structured prediction on chains and trees, trained by conditional likelihood.
 
     .. math::
         p_w(y \mid x) = \frac{e^{s_w(y \mid x)}}{\sum_{y'} e^{s_w(y' \mid x)}}, \qquad
@@ -55,8 +55,8 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
         Weight of the absolute values, at least 0; above 0 many weights become 0.
 
     c2 : float, default=1.0
-        Weight of the squares, at least 0. Both have the scale of the total likelihood,
-        not of its mean, as in CRFsuite.
+        Weight of the squares, at least 0. Both penalties are relative to the total
+        log-likelihood, not its mean, as in CRFsuite.
 
     min_count : int or tuple of two int, default=1
         A feature of a variable or an edge has a weight for a kind of value (or a pair
@@ -77,7 +77,7 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
         Largest number of iterations of L-BFGS, at least 1.
 
     n_jobs : int, default=None
-        Threads over the instances, in `fit` and in prediction. None is 1 unless in a
+        Threads over the instances, in `fit` and in prediction. None means 1 unless in a
         `joblib.parallel_config` context. The results do not depend on `n_jobs`.
 
     verbose : int, default=0
@@ -88,15 +88,15 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
     {attributes}
 
     objective_ : ndarray of shape (`n_iter_` + 1,)
-        Penalised negative log-likelihood, total, in nats, at zero weights and after
-        each iteration.
+        Total penalised negative log-likelihood, in nats, at zero weights and after each
+        iteration.
 
     gap_ : float
-        Duality gap: upper bound of the distance of the last objective from its
-        minimum, in nats, total. Infinite without penalty and with unknown labels.
+        Duality gap: upper bound, in nats, of the last objective minus its minimum.
+        Infinite without penalty, and with unknown labels.
 
     n_iter_ : int
-        Iterations run.
+        Number of iterations.
 
     See Also
     --------
@@ -107,17 +107,17 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
     -----
     An iteration costs :math:`O(\sum_i k_i f_i + \sum_{(i, j)} k_i k_j)` with k values
     and f features of a variable, and an exponential for each value, not for each pair:
-    edges of the same potentials share one table. L-BFGS keeps 35 vectors of the
-    weights.
+    edges with the same potentials share one table. L-BFGS stores 35 vectors of the size
+    of the weights.
 
     Sums are scaled at each variable. If a scaled sum would underflow, the sum is
     computed from logarithms, so probabilities are right for scores of any size.
 
     If several paths have the largest score, `predict` chooses the path whose last label
-    is first in `classes_`, then by the label before, as CRFsuite does.
+    is first in `classes_`; ties are broken by the label before, as in CRFsuite.
 
     With c1 a step of L-BFGS changes the non-zero weights, and the zero weights that the
-    gradient moves away from 0. Weights are scaled by powers of the curvature at 0.
+    gradient would move away from 0. Weights are scaled by powers of the curvature at 0.
 
     Unknown labels are summed over: the loss of an instance is
     :math:`-\log \sum_{y \in Y} p_w(y \mid x)`, Y the states that agree with the known
@@ -197,18 +197,18 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
         X : list of sequences of observations, or of FactorGraph
             An observation is a mapping from names of features to numbers, strings (the
             feature ``name:string`` is 1), lists of strings or further mappings, or a
-            list of names, which are 1. Names and strings may be bytes, in UTF-8. Each
-            sequence is a chain. Graphs must not have loops.
+            list of names, whose features are 1. Names and strings may be bytes, in
+            UTF-8. Each sequence is a chain. Graphs must not have loops.
 
         y : list of array-like of shape (n_variables,)
-            For each instance a label for each observation or variable. None is an
-            unknown label, and so is -1 if the labels of sequences are integers; None
-            for an instance is None for all its labels. Unknown labels are summed over
-            (see Notes).
+            For each instance a label for each observation or variable. An unknown label
+            is None, or -1 if the labels of sequences are integers; None for an instance
+            means that all its labels are unknown. Unknown labels are summed over (see
+            Notes).
 
         sample_weight : array-like of shape (n_instances,), default=None
-            Weight of each instance: finite, at least 0. An integer is as many
-            repetitions; an instance of weight 0 is left out.
+            Weight of each instance: finite, at least 0. An instance of weight n counts
+            as n instances; an instance of weight 0 is left out.
 
         Returns
         -------
@@ -226,8 +226,8 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
         Warns
         -----
         ConvergenceWarning
-            If the gap is above `tol` at the end. If `gap_` is infinite: if `max_iter`
-            ends the descent.
+            If the gap is above `tol` nats per variable at the end, or, if `gap_` is
+            infinite, if `max_iter` ends the descent.
         """
         least = self.min_count
         if not isinstance(least, tuple):
@@ -289,7 +289,8 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
             gap_=descent.gap(),
             n_iter_=len(descent.history) - 1,
         )
-        # Without a bound the descent also ends where rounding hides all lower points.
+        # Without a bound, the descent may also end when rounding hides all lower
+        # points.
         bounded = self.gap_ < np.inf
         if not (descent.ended or descent.stopped) and (
             bounded or self.n_iter_ == self.max_iter
@@ -310,9 +311,9 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
     def _after_iteration(
         self, set_model: Callable[[], None], objective: list[float]
     ) -> None:
-        """Called at the start and after each iteration; for subclasses.
+        """Hook for subclasses, called at the start and after each iteration.
 
-        set_model: makes this the model of the weights so far.
+        set_model: sets the model to the current weights.
         """
 
     # ----------------------------------------------------------------------- files
@@ -321,14 +322,14 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
         """Write a model of sequences to a file that CRFsuite reads.
 
         Weights and names are stored, not the parameters of the estimator. A file that
-        CRFsuite wrote and `load` read is written byte for byte. Weights of 0 are left
-        out, and with them the features that have no other weights.
+        CRFsuite wrote is reproduced byte for byte after `load`. Weights of 0 are left
+        out, and so are features without other weights.
 
         Parameters
         ----------
         path : str, os.PathLike or binary file object
-            The file gets its name when it is complete; an older file stays until then.
-            A name that ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed, which
+            The file is renamed to `path` when it is complete; an older file stays until
+            then. A name that ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed, which
             CRFsuite cannot read.
 
         Raises
@@ -356,7 +357,7 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | BinaryIO) -> ConditionalRandomField:
-        """Read a model of CRFsuite: of `save`, of python-crfsuite or of its tools.
+        """Read a model file of CRFsuite, python-crfsuite or `save`.
 
         Parameters
         ----------
@@ -399,7 +400,7 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
 
 
 class _Descent:
-    """The progress of a descent, and its end."""
+    """The progress of a descent, and the decision to stop."""
 
     def __init__(
         self,
@@ -418,13 +419,13 @@ class _Descent:
         self.ended = self.stopped = False
 
     def after(self, w: np.ndarray, loss: float, gradient: np.ndarray) -> bool:
-        """At the start and after each iteration: whether to end."""
+        """Called at the start and after each iteration; returns whether to stop."""
         c1, c2 = float(self.model.c1), float(self.model.c2)
         self.w, self.point = w, (loss, gradient, w, c1, c2)
         self.history.append(loss + c1 * float(np.abs(w).sum()) + c2 * float(w @ w))
         self.model._after_iteration(self.set_model, self.history)
         n, tol = len(self.history) - 1, self.model.tol * self.n_variables
-        # While one iteration gains more than `tol`, a bound within it is not likely.
+        # Compute the bound only when an iteration gains at most `tol`.
         fell = self.history[-2] - self.history[-1] if n else 0.0
         self.ended = fell <= tol and self.gap() <= tol
         if n >= 10 and not (self.convex and (c1 > 0.0 or c2 > 0.0)):

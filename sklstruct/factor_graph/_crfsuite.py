@@ -1,8 +1,8 @@
 """Model files of CRFsuite: the weights of a first-order chain.
 
 Integers are 32 bits, unsigned, little-endian; weights are IEEE doubles. Offsets in the
-header and in the chunks of references count from the start of the file, those of a
-dictionary from the start of the dictionary:
+header and in the chunks of references are relative to the start of the file, offsets in
+a dictionary to the start of the dictionary:
 
 - header: "lCRF", size of the file, "FOMC", version 100, a 0 (CRFsuite never fills in
   the number of features), numbers of labels and attributes, offsets of the five parts;
@@ -10,7 +10,7 @@ dictionary from the start of the dictionary:
 - "CQDB", of labels and of attributes: strings by number, and numbers by hash;
 - "LFRF" and "AFRF": for each label, or attribute, the numbers of its features.
 
-The sizes in a file are compared with the file before anything of that size is made.
+The sizes in a file are compared with the size of the file before memory is allocated.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _HEADER, _CHUNK, _VERSION, _BYTE_ORDER = 48, 12, 100, 0x62445371
 _TABLES = 256
 _RECORDS = 24 + 8 * _TABLES  # start of the first record of a dictionary
 _DEFAULT_HASH = 0xDEADBEEF
-# Most weights of a model: _FEW, and _PER_BYTE for each byte of its file. An attribute
-# takes at least 37 bytes, so that a model with up to 592 labels is always read.
+# Largest number of weights of a model: _FEW, plus _PER_BYTE per byte of the file. An
+# attribute takes at least 37 bytes, so a model with up to 592 labels is always read.
 _FEW, _PER_BYTE = 2**20, 16
 
 
@@ -50,12 +50,12 @@ class ChainWeights(NamedTuple):
 def read_file(path_or_file: Any, name: str) -> tuple[ChainWeights, bytes]:
     """The weights in a file, and its content.
 
-    name: that of the parameter in error messages
+    name: name of the parameter in error messages
     """
     with open_read(path_or_file, name=name, what="the file") as (file, label):
         try:
             data = file.read(_HEADER)
-            # Now, as a large file of another type is not to be read.
+            # Checked first, so that a large file of another type is not read.
             size = _header(data)[1]
             data += file.read(max(size - _HEADER, 0))
             return read_model(data), data
@@ -77,7 +77,7 @@ def _header(data: bytes) -> list[int]:
 
 
 def read_model(data: bytes) -> ChainWeights:
-    """The weights in a file; ValueError names the place of a damage."""
+    """The weights in a file; the ValueError for a damaged file names the place."""
     head = _header(data)
     if head[1] > len(data):
         raise ValueError(f"the file is cut: it has {len(data)} of {head[1]} bytes")
@@ -105,12 +105,12 @@ def read_model(data: bytes) -> ChainWeights:
         )
     transition = np.zeros((n_labels, n_labels))
     owner, chosen = _read_references(data, of_labels_at, b"LFRF", n_labels, features)
-    # of several weights of a pair of labels CRFsuite uses the last
+    # CRFsuite uses the last of several weights of a pair of labels
     transition[owner, chosen["target"]] = chosen["weight"]
     owner, chosen = _read_references(
         data, of_attributes_at, b"AFRF", n_attributes, features
     )
-    # and the sum of the weights of an attribute and a label
+    # and sums several weights of an attribute and a label
     total = np.bincount(
         owner * n_labels + chosen["target"], chosen["weight"], n_attributes * n_labels
     )
@@ -179,11 +179,11 @@ def _read_strings(data: bytes, start: int, n: int, what: str) -> list[str]:
         wrong[~wrong] = raw[end[~wrong] - 1] != 0
     if wrong.any():
         raise ValueError(f"{place}: the record of {what} {wrong.argmax()} is damaged")
-    if record[:, 1].sum() > size:  # or short files would give long strings
+    if record[:, 1].sum() > size:  # otherwise short files would give long strings
         raise ValueError(f"{place}: its records overlap")
     found = []
     for a, b in zip((start + offset + 8).tolist(), (start + end - 1).tolist()):
-        # CRFsuite reads to the first zero byte; its strings are any bytes
+        # CRFsuite reads to the first zero byte; strings may be any bytes
         found.append(data[a:b].partition(b"\0")[0].decode("utf-8", "surrogateescape"))
     if len(set(found)) < n:
         raise ValueError(f"{place}: two {what}s are equal")
@@ -193,7 +193,7 @@ def _read_strings(data: bytes, start: int, n: int, what: str) -> list[str]:
 def _read_references(
     data: bytes, start: int, mark: bytes, n: int, features: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(owner, feature) of the lists of n owners, one after the other."""
+    """(owner, feature) of the concatenated lists of n owners."""
     place = f"the references {mark!r}"
     size, stored = _chunk(data, start, mark, place)
     first = _CHUNK // 4 + stored
@@ -222,7 +222,7 @@ def _read_references(
 
 
 def model_bytes(model: ChainWeights) -> bytes:
-    """The file of a model. As CRFsuite does, weights of 0 are left out."""
+    """The file of a model. As in CRFsuite, weights of 0 are left out."""
     used = model.state.any(axis=1)
     state, transition = model.state[used], model.transition
     labels = _encoded(model.labels, "label")
@@ -238,7 +238,7 @@ def model_bytes(model: ChainWeights) -> bytes:
         out += _dictionary(strings)
     out += bytes(-len(out) % 4)
     n_state = int(np.count_nonzero(state))
-    # CRFsuite has two more lists of labels, for the ends, and does not use them
+    # CRFsuite has two further lists of labels, for the ends, which are not used
     for mark, table, first, more in (
         (b"LFRF", transition, n_state, 2),
         (b"AFRF", state, 0, 0),

@@ -1,4 +1,4 @@
-"""A quasi-Newton method for a smooth function with penalties of both sorts."""
+"""A quasi-Newton method for a smooth function with l1 and l2 penalties."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-# Past steps that make the metric.
+# Number of past steps in the L-BFGS metric.
 _MEMORY = 6
-# Halvings of a step, after which no lower point is to be expected.
+# Halvings of a step, after which no lower point is expected.
 _HALVINGS = 40
 
 
@@ -19,24 +19,25 @@ def descend(
     c2: float,
     report: Callable[[np.ndarray, float, np.ndarray], bool],
 ) -> None:
-    r"""Minimise loss(w) + c1 |w|_1 + c2 |w|^2 from w = 0, until `report` is True.
+    r"""Minimise loss(w) + c1 |w|_1 + c2 |w|^2 from w = 0, until `report` returns True.
 
-    Within an orthant the absolute values are linear. Weights move if they are not 0, or
-    if the objective falls on one side of 0, which is then their side; the others stay.
-    The step is that of L-BFGS *on the weights that move*: products of past steps and
-    changes of the gradient are sums over these weights alone, which gives an estimate
-    of the inverse of the Hessian's part. Weights that would leave their orthant become
-    0. OWL-QN (Andrew and Gao 2007) differs in two points: it takes the part of the
-    inverse instead, and drops what does not agree in sign with the slope. On the data
-    of the benchmarks it then needs twice to five times the iterations, or does not end.
+    Within an orthant the absolute values are linear. A weight moves if it is not 0, or
+    if the objective falls on one side of 0, which is then its side; the other weights
+    stay 0. The step is the L-BFGS step *for the weights that move*: products of past
+    steps and changes of the gradient are sums over these weights only, which estimates
+    the inverse of the corresponding block of the Hessian. Weights that would leave
+    their orthant become 0. OWL-QN (Andrew and Gao 2007) differs in two points: it uses
+    the block of the inverse instead, and drops components whose sign disagrees with the
+    slope. On the benchmark data OWL-QN then needs two to five times as many iterations,
+    or does not converge.
 
     Weights of rare features have small slopes, so the unknowns are w / unit with unit =
-    curvature^(-0.2): L-BFGS's first metric, a multiple of 1, is then between that of
-    steepest descent (power 0) and that of Newton's diagonal (-0.5). Powers of -0.15 and
-    -0.4 need more iterations.
+    curvature^(-0.2): the initial metric of L-BFGS, a multiple of the identity, is then
+    between the metric of steepest descent (power 0) and of Newton's diagonal (-0.5).
+    Powers of -0.15 and -0.4 need more iterations.
 
-    All products of the two loops of L-BFGS are those of the last 6 steps, 6 changes
-    and the slope with each other: they are one product of matrices.
+    All scalar products in the two loops of L-BFGS are between the last 6 steps, the
+    last 6 changes and the slope, so they are computed by one matrix product.
 
     Parameters
     ----------
@@ -44,11 +45,12 @@ def descend(
         w -> (value, gradient); smooth.
 
     curvature : ndarray of shape (n,)
-        About the second derivatives of the loss.
+        Approximate second derivatives of the loss.
 
     report : callable
-        Gets w, the loss and its gradient at the start and after each iteration; whether
-        to end. The descent also ends where rounding hides all lower points.
+        Called with w, the loss and its gradient at the start and after each iteration;
+        returns whether to stop. The descent also ends when rounding hides all lower
+        points.
     """
     curve = curvature + 2.0 * c2
     largest = curve.max(initial=0.0)
@@ -71,7 +73,7 @@ def descend(
             sides, slope = _sides(u, smooth, slope_of_absolute)
             moving = np.flatnonzero(sides)
         step = memory.direction(slope, moving)
-        if not memory.used:  # no idea of the scale yet
+        if not memory.used:  # the scale is not known yet
             step *= 1.0 / max(1.0, float(np.abs(slope).sum()))
         for _ in range(_HALVINGS):
             new = u + step
@@ -82,7 +84,7 @@ def descend(
             if promise >= 0.0:
                 break
             found, smooth_there, there = evaluate(new)
-            # The slope at the end decides if rounding hides the descent.
+            # If rounding hides the descent, the slope at the end decides.
             along = smooth_there @ move + slope_of_absolute @ (sides * move)
             hidden = found <= objective + 1e-14 * abs(objective)
             if found <= objective + 1e-4 * promise or (hidden and along <= -promise):
@@ -101,7 +103,7 @@ def descend(
 def _sides(
     u: np.ndarray, smooth: np.ndarray, slope_of_absolute: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The side of 0 on which each weight is or goes, 0 if it stays; the slopes."""
+    """(the sign that each weight has or will have, 0 if it stays; the slopes)."""
     sides = np.sign(u)
     slope = smooth + sides * slope_of_absolute
     at = np.flatnonzero(sides == 0.0)
@@ -113,7 +115,7 @@ def _sides(
 
 
 class _Memory:
-    """Past steps, the changes of the gradient by them, and room for a slope."""
+    """Past steps, their changes of the gradient, and a row for a slope."""
 
     def __init__(self, n: int) -> None:
         self.rows = np.zeros((2 * _MEMORY + 1, n))

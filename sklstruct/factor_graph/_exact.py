@@ -1,4 +1,4 @@
-"""Exact answers on chains and trees: best states, marginals, sums and draws."""
+"""Exact inference on chains and trees: best states, marginals, sums and draws."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REFUSAL = "ConditionalRandomField", "SampleRankClassifier learns on these"
 
 
 class ExactPredictor(GraphPredictor):
-    """A model whose instances have no loops, so that its answers are exact."""
+    """Base of models of instances without loops, with exact inference."""
 
     def _refuse(self, graphs: list[FactorGraph]) -> None:
         if self._columns is None:  # sequences are chains
@@ -110,7 +110,7 @@ class ExactPredictor(GraphPredictor):
         return unpacked(shares, packed.var_ptr)
 
     def target_log_proba(self, X: Sequence, y: Sequence[Sequence[Any]]) -> np.ndarray:
-        r"""The logarithm of :math:`p(y \mid x)` of the whole state of each instance.
+        r"""Natural logarithm of :math:`p(y \mid x)` of the state of each instance.
 
         Parameters
         ----------
@@ -118,8 +118,8 @@ class ExactPredictor(GraphPredictor):
             Instances.
 
         y : list of array-like of shape (n_variables,)
-            Values. Unknown ones, and sets, are as in `predict`: the probability is then
-            that of all states that agree with y.
+            Values. Unknown values and sets are given as in `given` of `predict`; the
+            probability is then the sum over all states that agree with y.
 
         Returns
         -------
@@ -129,7 +129,8 @@ class ExactPredictor(GraphPredictor):
         Raises
         ------
         ValueError
-            If a value is not a candidate: of sequences, a label that `fit` did not see.
+            If a value is not a candidate; for sequences, a label that `fit` did not
+            see.
         """
         X = self._instances(X)
         if self._columns is None:
@@ -165,7 +166,7 @@ class ExactPredictor(GraphPredictor):
         -------
         states : list of list of (labels, log_proba)
             Best first, with :math:`\log p(y \mid x)`, or the logarithm of the
-            probability under the condition of `given`; fewer than k if there are fewer
+            conditional probability given `given`; fewer than k if there are fewer
             states. Labels are a list for sequences, an ndarray for graphs.
 
         Raises
@@ -217,7 +218,7 @@ class ExactPredictor(GraphPredictor):
         ------
         ValueError
             If `given` does not fit X, or leaves an instance no possible state, or if
-            the samples of an instance have more labels than 32-bit numbers count.
+            the samples of an instance have more than 2^31 - 1 labels.
         """
         n_samples = check_count("n_samples", n_samples, 1)
         X = self._instances(X)
@@ -245,7 +246,8 @@ class ExactPredictor(GraphPredictor):
         given: Any,
         function: Callable[[BlockInference, int, float], Any],
     ) -> tuple[list[FactorGraph], list]:
-        """The instances as graphs, and function(block, number in it, log Z) of each."""
+        """(the instances as graphs, function(block, number in the block, log Z) of
+        each)."""
         graphs, allowed = self._known(X, given)
 
         def each(infer: BlockInference) -> list:
@@ -258,7 +260,7 @@ class ExactPredictor(GraphPredictor):
     # -------------------------------------------------------------- known labels
 
     def _known(self, X: Any, given: Any) -> tuple[list[FactorGraph], np.ndarray | None]:
-        """The instances as graphs, and which candidates agree with the labels given.
+        """(the instances as graphs, a mask of the candidates that agree with `given`).
 
         ValueError if constraints leave no state that agrees.
         """
@@ -271,7 +273,7 @@ class ExactPredictor(GraphPredictor):
     def _allowed(
         self, graphs: list[FactorGraph], given: Any, name: str = "given"
     ) -> np.ndarray | None:
-        """Whether each candidate of each variable agrees with the labels given."""
+        """Whether each candidate of each variable agrees with `given`."""
         if given is None and name == "given":
             return None
         codes: dict[int, dict] = {}
@@ -289,7 +291,7 @@ class ExactPredictor(GraphPredictor):
     def _within(
         self, chains: ScoredChains, given: Any, name: str = "given"
     ) -> ScoredChains:
-        """Sequences with the labels that agree with those given."""
+        """Sequences with only the labels that agree with `given`."""
         if given is None and name == "given":
             return chains
         classes = self.classes_.tolist()
@@ -302,7 +304,7 @@ class ExactPredictor(GraphPredictor):
     # ------------------------------------------------------------------- sequences
 
     def _chain_model(self) -> ChainModel:
-        """The weights without graphs, kept until `coef_` is another array."""
+        """The weights without graphs, cached until `coef_` is another array."""
         assert self._columns is not None
         coef, known = vars(self).get("_reader", (None, None))
         if coef is not self.coef_:

@@ -2,8 +2,9 @@ from libc.stdint cimport int64_t
 
 
 cdef struct Sink:
-    # where the features of an item go: into arrays, or, if `score` is not NULL, as
-    # value times weights to the scores of k labels; `room` is then the rows of `coef`
+    # destination of the features of an item: arrays, or, if `score` is not NULL, the #
+    # scores of k labels (value times weights); `room` is then the number of rows of
+    # `coef`
     int64_t n, room
     int64_t* column
     double* value

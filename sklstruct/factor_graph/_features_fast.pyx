@@ -1,8 +1,8 @@
-"""Columns and values of named features: what a dictionary or a list of names holds.
+"""Columns and values of the named features in a dictionary or a list of names.
 
-Most of the time of reading goes into making names: "word:cat" is the name of the
-feature of the key "word" with the string "cat". Keys and strings come again and again,
-so the number of a pair is kept beside it and its name is made once.
+Most of the time would be spent on creating names: "word:cat" is the name of the feature
+of the key "word" with the string "cat". Keys and strings occur repeatedly, so the
+column of each pair is cached and its name is created once.
 """
 
 from libc.math cimport fabs, isfinite
@@ -15,9 +15,9 @@ from collections.abc import Mapping
 import numpy as np
 
 
-# Most entries of one dictionary of a `Node`, which lives as long as its model.
+# Most entries of a cache of a `Node`, which exists as long as its model.
 cdef Py_ssize_t MOST = 100_000
-# Most mappings inside of the mapping of an item, one in the other.
+# Deepest nesting of mappings in an item.
 cdef int DEEPEST = 100
 # Sums of squares of values up to this size do not overflow.
 cdef double LARGEST = 1e150
@@ -31,7 +31,7 @@ cdef object remember(dict known, key, value):
 
 
 cdef str text(name):
-    """A name of any kind as a plain string; bytes as `open` reads them."""
+    """A name as a plain string; bytes are decoded as by `open`."""
     if isinstance(name, str):
         return str.__str__(name)
     if isinstance(name, bytes):
@@ -64,7 +64,7 @@ cdef class Node:
 
 
 cdef class FeatureReader:
-    """Reads items one after the other.
+    """Reads the features of items.
 
     names: the number of each name.
     grows: whether a new name gets the next number; otherwise it gets -1.
@@ -92,7 +92,7 @@ cdef class FeatureReader:
         return self.kept.n - before
 
     def entries(self):
-        """(columns, values) of all that was kept."""
+        """(columns, values) of all kept items."""
         columns = np.empty(self.kept.n, dtype=np.int64)
         values = np.empty(self.kept.n)
         cdef int64_t[::1] to_columns = columns
@@ -104,7 +104,7 @@ cdef class FeatureReader:
         return columns, values
 
     cdef int read(self, Sink* to, item) except -1:
-        if isinstance(item, (dict, Mapping)):  # a dict is known at once
+        if isinstance(item, (dict, Mapping)):  # fast test for a dict
             self.mapping(to, self.root, item)
         elif isinstance(item, (str, bytes)):
             raise TypeError("a single string is ambiguous: make it [string]")
@@ -123,7 +123,7 @@ cdef class FeatureReader:
                 self.number_of(to, node, key, 1.0)
             elif isinstance(x, str):
                 put(to, self.pair(node, key, x), 1.0)
-            elif isinstance(x, dict):  # known at once, other mappings are not
+            elif isinstance(x, dict):  # fast test; other mappings below
                 self.mapping(to, inner(node, key), x)
             elif isinstance(x, (float, int, numbers.Real, np.bool_)):
                 self.number_of(to, node, key, float(x))
@@ -163,8 +163,8 @@ cdef class FeatureReader:
 
     cdef int64_t pair(self, Node node, str key, x) except -2:
         cdef dict known
-        # A subclass, say a member of an enumeration, may equal one string and print
-        # another: its name is made each time.
+        # An instance of a subclass, such as a member of an enumeration, may be equal to
+        # one string and print another, so its name is not cached.
         if type(x) is not str:
             return self.find(f"{node.prefix}{key}:{x}")
         known = node.pairs.get(key)
@@ -189,7 +189,7 @@ cdef class FeatureReader:
 cdef Node inner(Node node, str key):
     found = node.inner.get(key)
     if found is None:
-        # a mapping that contains itself would fill the stack of C
+        # a mapping that contains itself would overflow the C stack
         if node.depth == DEEPEST:
             raise ValueError(
                 f"the mapping at {node.prefix[:40] + '...'!r} contains itself, or has "
@@ -201,7 +201,8 @@ cdef Node inner(Node node, str key):
 
 
 cdef int put(Sink* to, int64_t column, double value) except -1:
-    """A feature, or, into scores, value times the weights of a known feature."""
+    """Append a feature, or add value times the weights of a known feature to the
+    scores."""
     cdef int64_t room
     cdef Py_ssize_t j
     cdef const double* weight

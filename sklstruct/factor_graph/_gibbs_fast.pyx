@@ -1,7 +1,7 @@
-"""Search and sampling over states, one or two variables at a time, on any graph.
+"""Search and Gibbs sampling of one or two variables at a time, on any graph.
 
 - `feasible`: arc consistency, then depth-first search in the order of `forests`, which
-  on a forest never goes back.
+  never backtracks on a forest.
 - `gibbs`: sweeps of Gibbs sampling, each with its own temperature (0: the best
   value, which is coordinate ascent); O(degree * k) a variable, and, if the ends of
   an edge are drawn together, O(k_u k_v + degrees * k) an edge. Edges with many
@@ -29,7 +29,7 @@ cdef inline Py_ssize_t size_of_table(Potentials p, Py_ssize_t e) noexcept nogil:
 cdef bint has_partner(
     Potentials p, int32_t e, Py_ssize_t v, Py_ssize_t a, const uint8_t[::1] alive
 ) noexcept nogil:
-    """Whether some value that is alive at the other end of e goes with a at v."""
+    """Whether a remaining value of the other end of e is compatible with a at v."""
     cdef Py_ssize_t o = other_end(p, e, v)
     cdef Py_ssize_t first = p.cand_ptr[o], k = p.cand_ptr[o + 1] - first
     cdef Py_ssize_t kv = p.cand_ptr[v + 1] - p.cand_ptr[v]
@@ -45,7 +45,7 @@ cdef bint has_partner(
 cdef bint goes_with_neighbours(
     Potentials p, Py_ssize_t v, Py_ssize_t a, const int32_t[::1] state
 ) noexcept nogil:
-    """Whether value a of v is allowed beside those neighbours that have a value."""
+    """Whether value a of v is compatible with the neighbours that have a value."""
     cdef Py_ssize_t j, o, at
     cdef Py_ssize_t kv = p.cand_ptr[v + 1] - p.cand_ptr[v]
     cdef int32_t e
@@ -67,10 +67,11 @@ def feasible(
     Potentials p, const int32_t[::1] order, uint8_t[::1] alive, int32_t[::1] state,
     Py_ssize_t limit,
 ):
-    """An allowed state of the only instance, the first in the order of the candidates.
+    """Find the first allowed state, in the order of the candidates, of a single
+    instance.
 
-    Returns (-1, True) if found; else the variable that was left without a value, and
-    whether this was proved (False: the search was given up after `limit` steps).
+    Returns (-1, True) if a state was found; otherwise the variable without a value, and
+    whether no state exists (False: the search stopped after `limit` steps).
     """
     cdef Py_ssize_t v = 0, a, j, n, end = p.var_ptr[1], steps = 0, deepest = 0, left
     cdef bint changed = True, dead = False, found
@@ -102,7 +103,7 @@ def feasible(
             while 0 <= n < end:
                 v = order[n]
                 found = False
-                # state[v] is the value tried last, if the search came back to v
+                # after backtracking to v, state[v] is the last value that was tried
                 a = state[v] + 1
                 state[v] = -1
                 while a < p.cand_ptr[v + 1] - p.cand_ptr[v]:
@@ -131,7 +132,7 @@ def feasible(
 cdef inline void add_edge(
     Potentials p, int32_t e, Py_ssize_t v, const int32_t* state, double* score
 ) noexcept nogil:
-    """Add the potential of edge e for each value of v, its other end as it is."""
+    """Add the potential of edge e for each value of v, given its other end."""
     cdef Py_ssize_t k = p.cand_ptr[v + 1] - p.cand_ptr[v], a, ko
     cdef Py_ssize_t o = other_end(p, e, v)
     cdef const double* theta = &p.pair[p.pair_ptr[e]]
@@ -165,7 +166,7 @@ cdef bint visit(
     Potentials p, Py_ssize_t v, double t, uint64_t* seed, int32_t* state,
     double* total, double* score,
 ) noexcept nogil:
-    """Draw a value of v given its neighbours; whether it is another one."""
+    """Draw a value of v given its neighbours; return whether the value changed."""
     cdef Py_ssize_t k = p.cand_ptr[v + 1] - p.cand_ptr[v], now = state[v], a
     if k == 1:
         return False
@@ -235,7 +236,7 @@ cdef inline Py_ssize_t degree(Potentials p, Py_ssize_t v) noexcept nogil:
 
 
 cdef inline int64_t work_at(Potentials p, Py_ssize_t v) noexcept nogil:
-    """Time of drawing a value of v, in multiplications."""
+    """Cost of drawing a value of v, in multiplications."""
     return 8 * (10 + degree(p, v)) * (p.cand_ptr[v + 1] - p.cand_ptr[v])
 
 
@@ -243,14 +244,14 @@ def gibbs(
     Potentials p, walk, const double[:, ::1] temperature, Py_ssize_t sweep,
     Py_ssize_t largest_pair, Py_ssize_t most_edges,
 ):
-    """Sweeps at the temperatures (n_sweeps, n_instances); the first is number `sweep`.
+    """Do sweeps at the temperatures (n_sweeps, n_instances), from row `sweep` on.
 
     A sweep visits the variables, and then the edges with at most largest_pair pairs of
-    values, drawing both ends together: an edge whose ends have n > most_edges edges
-    with probability most_edges / n. walk has the arrays: score and best_score belong to
-    state and best_state and are kept up to date; count of each candidate goes up by
-    one for each sweep after which its variable has it; both may be empty, and are then
-    not kept. changed[i] tells whether the last sweep changed instance i.
+    values, and draws both ends together; if the ends have n > most_edges edges, only
+    with probability most_edges / n. walk has the arrays: score and best_score are the
+    scores of state and best_state, and are updated; count is the number of sweeps after
+    which the variable had the candidate; best_state and count may be empty, and are
+    then not updated. changed[i] tells whether the last sweep changed instance i.
     """
     cdef const uint8_t[::1] active = walk.active
     cdef uint64_t[::1] seed = walk.seed

@@ -13,8 +13,8 @@ from ._gibbs_fast import feasible
 from ._inference_fast import Potentials, forests
 from ._rows import FeatureRows, as_rows, as_stacked_rows, constant_rows, empty_rows
 
-# Steps of the search for a first allowed state: far more than usual constraints need,
-# and well under a second.
+# Steps of the search for an allowed state: far more than usual constraints need, and
+# less than a second.
 _SEARCH_LIMIT = 1_000_000
 
 
@@ -41,8 +41,7 @@ class FactorGraph:
 
     features : matrix of shape (n_variables, n_features), default=None
         Features of the variables, dense or sparse, with a weight for each kind of
-        value: the usual choice if all variables have the same few values (tags,
-        pixels).
+        value. Usual if all variables have the same few values (tags, pixels).
 
     candidate_features : matrix or list of n_variables matrices, default=None
         Features of each single value of each variable, dense or sparse, in the order
@@ -50,8 +49,8 @@ class FactorGraph:
         n_candidates being the total over the variables, or a matrix per variable.
 
     kinds : sequence of n_variables sequences, default=None
-        The kind of each candidate, hashable, for the crossed features: for referring
-        expressions, say, "pronoun" or "name". None: each value is its own kind.
+        The kind of each candidate, hashable, for the crossed features; for example,
+        "pronoun" or "name" for referring expressions. None: each value is its own kind.
 
     edges : mapping from str to array-like of shape (n_edges, 2), default=None
         For each type of edge the pairs of variables that it joins. The order of a pair
@@ -61,8 +60,8 @@ class FactorGraph:
 
     edge_features : mapping from str to matrix, default=None
         Features of the edges of a type, of shape (n_edges, n_edge_features). A type
-        without an entry has a single feature, which is always 1, hence a weight for
-        each pair of kinds; a matrix without columns removes these weights.
+        without an entry has a constant feature 1, and so a weight for each pair of
+        kinds; a matrix without columns removes these weights.
 
     pair_features : mapping from str to list of matrices, default=None
         For each edge of a type a matrix of shape (k_u * k_v, n_pair_features), or an
@@ -87,13 +86,14 @@ class FactorGraph:
         Values of each variable.
 
     edge_types : tuple of str
-        Types, in the order in which they were given.
+        Types, in the given order.
 
     Raises
     ------
     ValueError
-        If a variable has no candidates or one twice, an edge leads to a variable that
-        does not exist or from a variable to itself, features have the wrong
+        If a variable has no candidates or a repeated candidate, an edge leads to a
+        variable that does not exist or from a variable to itself, features have the
+        wrong
         number of rows or are not finite, or no state satisfies the constraints. The
         message names the instance (by `name`) and the variable.
 
@@ -104,9 +104,9 @@ class FactorGraph:
 
     Notes
     -----
-    For constraints on a graph with loops the constructor searches a state that
-    satisfies them, by depth-first search after arc consistency. If it finds none within
-    a million steps it raises an error.
+    For constraints on a graph with loops, the constructor searches for a state that
+    satisfies the constraints, by depth-first search after arc consistency. If no state
+    is found within a million steps, an error is raised.
 
     Examples
     --------
@@ -154,7 +154,7 @@ class FactorGraph:
     # ---------------------------------------------------------------- construction
 
     def with_rows(self, features: FeatureRows) -> FactorGraph:
-        """The same graph with other features of its variables, not checked."""
+        """The same graph with other, unchecked features of its variables."""
         graph = FactorGraph.__new__(FactorGraph)
         graph.__dict__.update(self.__dict__, features=features)
         return graph
@@ -179,7 +179,7 @@ class FactorGraph:
         np.cumsum([len(v) for v in self.candidates], out=self.cand_ptr[1:])
         self.n_candidates = int(self.cand_ptr[-1])
         if self.n_candidates > INT32_MAX:
-            self._fail("candidates: there are more of them than 32-bit ids")
+            self._fail("candidates: there are more candidates than 32-bit ids")
         self.kinds = self.candidates
         if kinds is None:
             return
@@ -343,7 +343,7 @@ class FactorGraph:
             self.start = self._first_state()
 
     def __getstate__(self) -> dict[str, Any]:
-        """The parameters: the constructor checks them again when they are loaded."""
+        """The parameters, which the constructor checks again when they are loaded."""
         pairs = np.column_stack([self.edge_u, self.edge_v])
         cuts = np.cumsum(self.n_edges_of_type, dtype=int)[:-1]
         return {
@@ -382,12 +382,12 @@ class FactorGraph:
 
     @property
     def var_ptr(self) -> np.ndarray:
-        """The variables of a block of this graph alone."""
+        """The variables of a block that has only this graph."""
         return np.array([0, self.n_variables], dtype=np.int64)
 
     @property
     def edge_ptr(self) -> np.ndarray:
-        """The edges of a block of this graph alone."""
+        """The edges of a block that has only this graph."""
         return np.array([0, self.n_edges], dtype=np.int64)
 
     @property
@@ -420,7 +420,7 @@ class FactorGraph:
         return self.positions(y, False)
 
     def positions(self, y: Sequence[Any] | np.ndarray, unknown: bool) -> np.ndarray:
-        """`encode`; with unknown, None gets -1 unless it is a candidate."""
+        """As `encode`; if `unknown` is True, None gets -1 unless it is a candidate."""
         y = _plain(y)
         if len(y) != self.n_variables:
             self._fail(
@@ -467,7 +467,7 @@ class FactorGraph:
         return as_labels([c[a] for c, a in zip(self.candidates, state.tolist())])
 
     def _first_state(self) -> np.ndarray:
-        """A state that satisfies the constraints, or an error."""
+        """A state that satisfies the constraints; ValueError if no state is found."""
         pair_ptr = self.pair_ptr
         pair = np.zeros(int(pair_ptr[-1]))
         for e in np.flatnonzero(self.mask_first >= 0):
@@ -494,7 +494,8 @@ class FactorGraph:
 
 
 class ForestOrder(NamedTuple):
-    """Breadth-first order of each instance, parents (-1: a root), whether a forest."""
+    """Breadth-first order of each instance, parents (-1: root), whether it is a
+    forest."""
 
     order: np.ndarray
     parent: np.ndarray
@@ -502,7 +503,7 @@ class ForestOrder(NamedTuple):
 
 
 def forest(block: Any) -> ForestOrder:
-    """Of a graph, or of a block of graphs."""
+    """The order of a graph, or of a block of graphs."""
     n = int(block.var_ptr[-1])
     order, parent = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
     is_forest = np.empty(block.var_ptr.size - 1, dtype=np.uint8)
@@ -513,7 +514,7 @@ def forest(block: Any) -> ForestOrder:
 def adjacency(
     edge_u: np.ndarray, edge_v: np.ndarray, n_variables: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Edges at each variable, in their order: adj_edge[adj_ptr[v] : adj_ptr[v + 1]]."""
+    """The edges of each variable, in order: adj_edge[adj_ptr[v] : adj_ptr[v + 1]]."""
     ends = np.concatenate([edge_u, edge_v])
     edge = np.tile(np.arange(edge_u.size, dtype=np.int32), 2)
     order = np.lexsort((edge, ends))
@@ -523,11 +524,11 @@ def adjacency(
 
 
 def as_labels(values: list) -> np.ndarray:
-    """A 1-d array of the values: of the type that they share, else of objects."""
+    """A 1-d array of the values, with their common type, or of objects."""
     types = {type(v) for v in values}
     if len(types) == 1 and types <= {str, int, float, bool}:
         labels = np.array(values)
-        # a string that ends with a null character would lose it
+        # numpy would strip a null character at the end of a string
         if labels.dtype.kind != "O" and labels.tolist() == values:
             return labels
     labels = np.empty(len(values), dtype=object)
@@ -536,7 +537,7 @@ def as_labels(values: list) -> np.ndarray:
 
 
 def _plain(values: Any) -> list:
-    """A list of Python objects: NumPy numbers and strings as Python's own."""
+    """A list of Python objects; NumPy numbers and strings are converted."""
     values = items(values)
     if not isinstance(values, list):
         raise TypeError("a single value is not a list of values")

@@ -16,21 +16,23 @@ from ._pack import Block, where
 from ._paths import InstanceTree
 from ._samplerank_fast import Graphs, potentials
 
-# Steps of a kernel call: some tens of milliseconds. Signals are handled between calls,
+# Steps of a kernel call, some tens of milliseconds: signals are handled between calls,
 # and the overhead of a call is small.
 BUDGET = 1_000_000
-# A safeguard: coordinate ascent ends by itself, unless rounding makes it alternate
-# between two values.
+# A safeguard: coordinate ascent converges, unless rounding makes it alternate between
+# two values.
 _MOST_SWEEPS = 1000
 # Annealed walks of an instance, and the sweeps of each.
 _RESTARTS, _ANNEAL_SWEEPS = 3, 100
-# First and last temperature of annealing, in mean ranges of the potentials: at the
-# first the walk forgets its start, at the last it hardly moves.
+# First and last temperature of annealing, in units of the mean range of the potentials:
+# at the first temperature the walk forgets its start, at the last temperature it hardly
+# moves.
 _WARM, _COLD = 0.25, 0.025
 # The ends of edges with more pairs of values are not drawn together.
 LARGEST_PAIR = 1024
-# A draw of both ends adds up all their edges. Ends with more edges are drawn together
-# in some sweeps only, at random: the time of a sweep is linear in the number of edges.
+# A draw of both ends sums all their edges. Ends with more edges than this are drawn
+# together only in some random sweeps, so that the time of a sweep is linear in the
+# number of edges.
 _MOST_EDGES = 64
 
 
@@ -61,7 +63,7 @@ class BlockInference:
     # ---------------------------------------------------------------- the methods
 
     def exact(self) -> np.ndarray:
-        """Best states of the instances that are forests; zeros for the others."""
+        """Best states of the instances that are forests; zeros for other instances."""
         block = self.block
         back = np.empty(block.upward_ptr[-1], dtype=np.int32)
         work = np.empty(int(np.diff(block.table_ptr).max(initial=1)))
@@ -73,17 +75,18 @@ class BlockInference:
         return state
 
     def keep_only(self, allowed: np.ndarray) -> None:
-        """Forbid the candidates, of all blocks in a row, for which it is False."""
+        """Forbid the candidates for which `allowed` (candidates of all blocks) is
+        False."""
         self.unary[~allowed[self.block.candidates]] = -np.inf
 
     def sums(
         self, weight: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """log of the sum of exp(score) over all states; all must be forests.
+        """Logarithm of the sum of exp(score) over all states; all must be forests.
 
-        Returns it for each instance, the probability of each candidate, and of each
-        pair of values, summed over the edges of a table; probabilities are multiplied
-        by the weight of the instance. Without weights there are no probabilities.
+        Returns the logarithm for each instance, the probability of each candidate, and
+        the probability of each pair of values summed over the edges of a table, times
+        the weight of the instance. Without weights, probabilities are not computed.
         """
         block = self.block
         n_pairs = np.diff(block.table_ptr)
@@ -119,7 +122,8 @@ class BlockInference:
         return score + np.bincount(owners, self.pair[block.pairs_of(state)], n)
 
     def start(self) -> np.ndarray:
-        """For each variable the value of largest unary potential; an allowed state."""
+        """The value of largest unary potential for each variable, or an allowed
+        state."""
         cand_ptr = self.block.cand_ptr
         sizes = np.diff(cand_ptr)
         state = np.zeros(self.block.n_variables, dtype=np.int32)
@@ -132,7 +136,8 @@ class BlockInference:
         return state
 
     def anneal(self, seed: np.ndarray, active: np.ndarray | None = None) -> np.ndarray:
-        """The best state of some annealed walks, each started at the result of ICM."""
+        """The best state of several annealed walks, which start at the result of
+        ICM."""
         walk = Walk(self, self.start(), seed)
         if active is not None:
             walk.active = active
@@ -166,11 +171,11 @@ class BlockInference:
 
 
 class Walk:
-    """Gibbs sampling of the instances of a block; arrays change in place.
+    """Gibbs sampling of the instances of a block; arrays are changed in place.
 
     active: instances that move.
     seed: state of the random numbers of each instance.
-    state, score: the present states and their scores.
+    state, score: the current states and their scores.
     best_state, best_score: the best so far, or empty.
     count: sweeps after which each candidate was the value of its variable, or empty.
     """
@@ -206,7 +211,8 @@ class Walk:
     ) -> None:
         """Sweeps at temperatures of shape (n_sweeps, n_instances), slice by slice.
 
-        until_still: instances that the last sweep of a slice left as they were stop.
+        until_still: instances that the last sweep of a slice did not change are
+        stopped.
         """
         active, number = self.active, 0
         for temperature in temperatures:
@@ -223,7 +229,7 @@ class Walk:
 
     def icm(self, largest_pair: int = 0) -> None:
         """Coordinate ascent until no value changes."""
-        # The last sweep of a slice decides whether to go on, so slices are short.
+        # Slices are short, because only the last sweep of a slice can stop the loop.
         cold = np.zeros((2, self.score.size))
         slices = (cold for _ in range(_MOST_SWEEPS // 2))
         self.sweep(slices, largest_pair, until_still=True)
@@ -239,12 +245,12 @@ class Walk:
         )
 
     def keep_best(self) -> None:
-        """From here on, remember the best state."""
-        self.score = self.infer.score(self.state)  # without the rounding of the steps
+        """Start to record the best state."""
+        self.score = self.infer.score(self.state)  # recomputed, without rounding errors
         self.best_state, self.best_score = self.state.copy(), self.score.copy()
 
     def go_to_best(self) -> None:
-        """Go on from the best state, and remember it no longer."""
+        """Continue from the best state, and stop recording it."""
         self.state, self.score = self.best_state, self.best_score
         self.best_state, self.best_score = np.empty(0, dtype=np.int32), np.empty(0)
 
@@ -266,9 +272,10 @@ def _means(values: np.ndarray, ptr: np.ndarray) -> np.ndarray:
 def candidate_flags(
     known: Iterable[Iterable[Sequence[int] | None]], sizes: Any
 ) -> np.ndarray:
-    """Whether each candidate of each variable, all in a row, is among those known.
+    """Whether each candidate (of all variables, concatenated) is among the known
+    values.
 
-    known: the candidates of each variable of each instance; None or empty: all.
+    known: the known values of each variable of each instance; None or empty: all.
     """
     rows = [candidates or () for candidates in chain.from_iterable(known)]
     counts = np.array([len(candidates) for candidates in rows], dtype=np.intp)

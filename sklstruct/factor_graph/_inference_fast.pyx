@@ -1,7 +1,7 @@
-"""Kernels of inference: they see potentials, not features or weights.
+"""Kernels of inference from potentials (features and weights are not needed).
 
-A `Potentials` is a block of instances with a number for each candidate, and a table
-of k_u * k_v numbers, u-major, for each edge (u, v), which edges may share; -inf forbids
+A `Potentials` is a block of instances with a number for each candidate, and a table of
+k_u * k_v numbers, u-major, for each edge (u, v); edges may share a table; -inf forbids
 a pair. Variables, candidates and edges of an instance are contiguous, numbered within
 the block.
 
@@ -9,11 +9,11 @@ the block.
 - `max_product`: exact maximum on a forest by eliminating leaves first, parallel edges
   between two variables summed; O(sum over edges of k_u k_v).
 - `sum_product`: the logarithm of the sum over all states of a forest, and marginals, by
-  the same elimination and back; O(sum over edges of k_u k_v), with an exponential for
-  each value, not for each pair. Numbers are scaled at each variable; an instance where
-  they underflow nevertheless is summed again with logarithms.
+  the same elimination and a pass back; O(sum over edges of k_u k_v), with an
+  exponential for each value, not for each pair. Numbers are scaled at each variable; an
+  instance in which they still underflow is summed again with logarithms.
 
-`_gibbs_fast` has what graphs with loops need. Nothing is checked here.
+`_gibbs_fast` has the kernels for graphs with loops. Arguments are not checked.
 """
 
 from libc.math cimport INFINITY, NAN, exp, log
@@ -44,9 +44,9 @@ cdef class Potentials:
 
 
 def forests(structure, int32_t[::1] order, int32_t[::1] parent, uint8_t[::1] is_forest):
-    """Breadth-first order of each instance, parents (-1: a root), and whether a forest.
+    """Breadth-first order of each instance, parents (-1: root), whether it is a forest.
 
-    Parallel edges do not make a loop: their tables can be added.
+    Parallel edges are not a loop, because their tables can be added.
     """
     cdef const int64_t[::1] var_ptr = structure.var_ptr
     cdef const int64_t[::1] adj_ptr = structure.adj_ptr
@@ -136,10 +136,11 @@ def max_product(
     Potentials p, forest, const int64_t[::1] back_ptr, int32_t[::1] back,
     double[::1] message, double[::1] work, int32_t[::1] state,
 ):
-    """States of the highest score of the instances that are forests.
+    """Best states of the instances that are forests.
 
-    message: a copy of the unary potentials, used up. back holds, from back_ptr[v] on,
-    the best value of v for each value of its parent. work has room for a table.
+    message: a copy of the unary potentials, which is overwritten. back has, from
+    back_ptr[v] on, the best value of v for each value of its parent. work: scratch for
+    a table.
     """
     cdef const int32_t[::1] order = forest.order
     cdef const int32_t[::1] parent = forest.parent
@@ -187,12 +188,12 @@ def max_product(
 
 # ------------------------------------------------------------ sums over states
 
-# Sums of products of at most 1 that are smaller may have lost terms to underflow.
+# Smaller sums of products of at most 1 may have lost terms by underflow.
 cdef double UNSAFE = 1e-200
 
 
 cdef class Messages:
-    """The arrays that `sum_product` reads and fills; see there."""
+    """The arrays of `sum_product`; see its docstring."""
 
     cdef const int32_t[::1] order, parent
     cdef const int64_t[::1] message_ptr
@@ -221,7 +222,7 @@ cdef Table table_between(
 cdef bint forbids(
     Potentials p, Table t, Py_ssize_t v, Py_ssize_t k, Py_ssize_t b
 ) noexcept nogil:
-    """Whether no value of v goes with value b of the parent."""
+    """Whether no value of v is compatible with value b of the parent."""
     cdef Py_ssize_t a
     for a in range(k):
         if (
@@ -235,10 +236,10 @@ cdef bint forbids(
 cdef bint scaled_sums(
     Potentials p, Messages s, Py_ssize_t i, double* log_z
 ) noexcept nogil:
-    """The way up with numbers instead of logarithms; False if some may be lost.
+    """The upward pass without logarithms; False if numbers may have underflowed.
 
-    belief is left with exp(unary) times the messages of the children, the largest being
-    1, and message with the sums themselves: 0 for a value that a child forbids.
+    Sets belief to exp(unary) times the messages of the children, scaled to the maximum
+    1, and message to the sums, which are 0 for a value that a child forbids.
     """
     cdef Py_ssize_t n, v, up, a, b, k, ku
     cdef Table t
@@ -299,10 +300,10 @@ cdef bint scaled_sums(
 cdef void scaled_marginals(
     Potentials p, Messages s, Py_ssize_t i, double weight
 ) noexcept nogil:
-    """The way down after `scaled_sums`; belief is left as probabilities.
+    """The downward pass after `scaled_sums`; sets belief to probabilities.
 
-    p(a, b) = belief(a) ratio(a, b) p(b) / message(b) for value b of the parent. share
-    has room for the values of a parent and of its child.
+    p(a, b) = belief(a) ratio(a, b) p(b) / message(b) for value b of the parent. share:
+    scratch for the values of a parent and of its child.
     """
     cdef Py_ssize_t n, v, up, a, b, j, k, ku, at
     cdef Table t
@@ -375,14 +376,15 @@ def sum_product(
     double[::1] buffer, double[::1] log_z, double[::1] pair_total,
     const double[::1] weight,
 ):
-    """log of the sum over all states of exp(score), and marginals; all are forests.
+    """Logarithm of the sum of exp(score) over all states, and marginals, of forests.
 
-    ratio is exp(pair - the largest of its table), top that largest number, by edge.
-    belief: room for the candidates; left as their probabilities if weight has a number
-    for each instance, when also those of the pairs, times the weight of the instance,
-    are added to the tables of pair_total. message has, from message_ptr[v] on, room for
-    the values of v's parent. work has room for two tables,
-    buffer for two variables. log_z of an instance whose numbers may underflow is NaN.
+    ratio is exp(pair - maximum of the table), top the maximum, by edge. belief: scratch
+    for the candidates. If weight has a number for each instance, belief is set to the
+    probabilities of the candidates, and the probabilities of pairs, times the weight of
+    the instance, are added to the tables of pair_total. message has, from
+    message_ptr[v] on, an entry for each value of v's parent. work: scratch for two
+    tables; buffer: for two variables. log_z is NaN for an instance whose numbers may
+    underflow.
     """
     cdef Py_ssize_t i
     cdef Messages s = Messages.__new__(Messages)

@@ -17,7 +17,7 @@ from ._rows import FeatureRows, empty_rows, take
 
 
 class Names:
-    """Numbers of the names of features: first come first, then in sorted order."""
+    """Numbers of feature names, in order of occurrence; `finish` sorts the names."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
@@ -42,7 +42,7 @@ def learn_columns(X: Sequence) -> tuple[np.ndarray, FeatureRows, dict[str, int]]
 def find_columns(
     X: Sequence, columns: dict[str, int]
 ) -> tuple[np.ndarray, FeatureRows]:
-    """As `learn_columns`; names that are not among the columns are left out."""
+    """As `learn_columns`; names without a column are left out."""
     lengths, entries = read_sequences(X, FeatureReader(columns, False))
     return lengths, rows_of_entries(*entries, np.arange(len(columns)))
 
@@ -50,14 +50,14 @@ def find_columns(
 def chains(
     lengths: np.ndarray, every: FeatureRows, values: Sequence, joined: bool = True
 ) -> list[FactorGraph]:
-    """A chain of each sequence, its variables with all the values.
+    """A chain for each sequence; each variable has all values.
 
-    joined: False leaves out the edges.
+    joined: False for chains without edges.
     """
     values = tuple(values)
     ends = np.cumsum([0, *lengths]).tolist()
     rows = [take(every, a, b) for a, b in pairwise(ends)]
-    shapes: dict[int, FactorGraph] = {}  # by length: one is checked for all
+    shapes: dict[int, FactorGraph] = {}  # by length: one chain per length is checked
     for row in rows:
         if row.n_rows not in shapes:
             nothing = empty_rows(row.n_rows)
@@ -72,7 +72,8 @@ def chains(
 def read_sequences(
     X: Sequence, reader: FeatureReader
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Lengths of the sequences; features of each item, their columns and values."""
+    """Lengths of the sequences, number of features per item, their columns and
+    values."""
     sequences = [as_items(i, sequence) for i, sequence in enumerate(X)]
     lengths = np.array([len(items) for items in sequences], dtype=np.int64)
 
@@ -89,7 +90,7 @@ def read_items(
     """(features per item, their columns, their values).
 
     items: as `ConditionalRandomField` takes observations.
-    reader: knows the columns of the names, and has read nothing.
+    reader: a new reader with the columns of the names.
     owner: names an item in an error message.
     """
     per_item: list[int] = []
@@ -104,9 +105,9 @@ def read_items(
 def as_items(owner: int | str, sequence: Any) -> list:
     """The items of a sequence, in a new list.
 
-    owner: its name in an error message, or its number in X
+    owner: name of the sequence in an error message, or its index in X
     """
-    if type(sequence) in (list, tuple):  # what comes last of the checks comes first
+    if type(sequence) in (list, tuple):  # fast path for valid input
         return list(sequence)
     name = owner if isinstance(owner, str) else f"X[{owner}]"
     if isinstance(sequence, FactorGraph):
@@ -132,7 +133,7 @@ def as_items(owner: int | str, sequence: Any) -> list:
 def rows_of_entries(
     per_row: np.ndarray, column: np.ndarray, value: np.ndarray, new: np.ndarray
 ) -> FeatureRows:
-    """Rows of entries: sorted and summed, those of column -1 left out.
+    """Rows of entries, sorted and summed, without entries of column -1.
 
     new: the column of each number in `column`.
     """

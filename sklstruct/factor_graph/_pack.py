@@ -1,4 +1,4 @@
-"""Many instances as one set of flat arrays, and the layout of the weights."""
+"""Many instances in flat arrays, and the layout of the weights."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def where(i: int, graph: FactorGraph) -> str:
 class WeightLayout:
     """Positions of the weights of all features in one array; learned in `fit`.
 
-    The weights are, one after the other: features x kinds, candidate features, and for
-    each edge type edge features x kinds x kinds, then pair features.
+    The weights are in this order: features x kinds, candidate features, and for each
+    edge type edge features x kinds x kinds, then pair features.
     """
 
     n_features: int
@@ -70,8 +70,8 @@ class WeightLayout:
         """The position of each kind."""
         return {kind: j for j, kind in enumerate(self.kinds)}
 
-    # The positions are computed again on loading: a damaged pickle has no wrong ones.
-    # skops does not write `code`, a dictionary whose keys are tuples.
+    # Positions are recomputed on loading, so a damaged pickle cannot have wrong
+    # positions. skops cannot write `code`, a dictionary whose keys may be tuples.
     def __getstate__(self) -> dict:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
@@ -113,7 +113,7 @@ class WeightLayout:
         return layout
 
     def check(self, graphs: Sequence[FactorGraph]) -> None:
-        """Raise ValueError if an instance has other features than those learned."""
+        """Raise ValueError if the features of an instance differ from `fit`."""
         known: dict[Any, int] = {
             "features": self.n_features,
             "candidate_features": self.n_candidate_features,
@@ -241,10 +241,10 @@ class Packed:
     def _kinds(
         self, graphs: Sequence[FactorGraph]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Codes of the kinds of all candidates, -1 for those without weights.
+        """Codes of the kinds of all candidates, -1 for candidates without weights.
 
-        For each variable a number, the same for equal lists of codes, and whether its
-        list is that of all kinds in their order.
+        Also a number for each variable, equal for equal lists of codes, and whether its
+        list is all kinds in order.
         """
         code = self.layout.code
         known: dict[int, tuple[np.ndarray, int]] = {}  # by the id of a list of kinds
@@ -268,10 +268,10 @@ class Packed:
         )
 
     def _tables(self, lists: np.ndarray) -> np.ndarray:
-        """For each edge the first one that has the same potentials by its nature.
+        """For each edge, the first edge that must have the same potentials.
 
-        These are edges of a type whose ends have the same kinds and constraints, and
-        which have the same single feature (mostly the constant), and none of pairs.
+        Such edges have the same type, the same kinds and constraints at their ends, the
+        same single feature (mostly the constant), and no pair features.
         """
         ptr, column, value = self.edge_features
         table = np.arange(self.edge_u.size)
@@ -296,7 +296,7 @@ class Packed:
         return table
 
     def _costs(self) -> np.ndarray:
-        """About the number of steps for the potentials of each instance."""
+        """Approximate number of steps for the potentials of each instance."""
         n_features = np.diff(self.features[0])
         per_variable = np.diff(self.cand_ptr) * (1 + n_features)
         own = self.candidate_features[0][self.cand_ptr]
@@ -317,9 +317,9 @@ class Packed:
 class Block:
     """Instances first ... last - 1 of a `Packed`, numbered from 0.
 
-    Table j of potentials has the entries table_ptr[j] ... table_ptr[j + 1] - 1; it is
-    that of the edge table_edge[j] of the `Packed` and of all edges e of the block with
-    table[e] = j, for which it begins at pair_ptr[e].
+    Table j of potentials has the entries table_ptr[j] ... table_ptr[j + 1] - 1. It
+    belongs to the edge table_edge[j] of the `Packed` and to all edges e of the block
+    with table[e] = j; for these, it begins at pair_ptr[e].
     """
 
     def __init__(self, packed: Packed, first: int, last: int) -> None:
@@ -360,7 +360,7 @@ class Block:
         return np.concatenate([[0], np.cumsum(n_values)]).astype(np.int64)
 
     def pairs_of(self, state: np.ndarray) -> np.ndarray:
-        """The entry of its table that the values of each edge have in a state."""
+        """The entry of each edge's table for the values of a state."""
         width = np.diff(self.cand_ptr)[self.edge_v]
         return self.pair_ptr + state[self.edge_u] * width + state[self.edge_v]
 

@@ -9,14 +9,14 @@ import numpy as np
 
 
 class InstanceTree:
-    """Instance i of a block without loops, its leaves eliminated first.
+    """Instance i of a block without loops, in which leaves are eliminated first.
 
-    total: the total of the states of a subtree: `numpy.maximum` or `numpy.logaddexp`.
+    total: `numpy.maximum` or `numpy.logaddexp`, the total over states of a subtree.
     order: the variables, each after its parent.
     edges: for each edge to a parent (v, the start of its table, whether v is the first
     of its variables).
-    step: for each variable the total of its subtree, by its value and its parent's; one
-    column if it has no parent.
+    step: for each variable the total of its subtree, by its value and the parent's
+    value; one column if it has no parent.
     """
 
     def __init__(self, infer: Any, i: int, total: np.ufunc) -> None:
@@ -59,7 +59,7 @@ class InstanceTree:
         log_z = float(sum(np.logaddexp.reduce(table[:, 0]) for table in roots))
         if weight is None or log_z == -np.inf:
             return log_z
-        joint: dict[int, np.ndarray] = {}  # of the values of v and of its parent
+        joint: dict[int, np.ndarray] = {}  # joint probabilities of v and its parent
         for v in self.order:
             share = self._given_parent(v)
             share /= np.maximum(share.sum(axis=0), 1.0)
@@ -78,9 +78,9 @@ class InstanceTree:
         return np.exp(table - np.where(top == -np.inf, 0.0, top))
 
     def sample(self, n: int, rng: np.random.RandomState) -> np.ndarray:
-        """(n, n_variables) positions of values: independent draws, from the roots on.
+        """(n, n_variables) positions of values: independent draws, from the roots down.
 
-        The totals are those of `numpy.logaddexp`.
+        Needs the totals of `numpy.logaddexp`.
         """
         state = np.zeros((len(self.order), n), dtype=np.int32)
         for v in self.order:
@@ -92,20 +92,21 @@ class InstanceTree:
         return state.T
 
     def n_best(self, n: int) -> list[tuple[np.ndarray, float]]:
-        """The n best states with their scores, by best-first search from the roots on.
+        """The n best states with their scores, by best-first search from the roots
+        down.
 
-        The totals are those of `numpy.maximum`. The cost of an entry is what its best
-        state loses to the best of all: entries are disjoint sets of states, so that
-        those after the n-th best can be dropped.
+        Needs the totals of `numpy.maximum`. The cost of an entry is the best score
+        minus the score of the best state of the entry. Entries are disjoint sets of
+        states, so entries after the n-th best can be dropped.
         """
         loss, best = {}, 0.0
         for v, table in self.step.items():
             top = table.max(axis=0)
             best += float(top[0]) if self.parent[v] < 0 else 0.0
-            with np.errstate(invalid="ignore"):  # columns of values that cannot be
+            with np.errstate(invalid="ignore"):  # columns of impossible values
                 loss[v] = np.where(table > -np.inf, top - table, np.inf)
         place = {v: t for t, v in enumerate(self.order)}
-        # (cost, tie-break, number of variables that are set, (value, those before))
+        # (cost, tie-break, number of variables that are set, (value, values before))
         queue: list[tuple[float, int, int, Any]] = [(0.0, 0, 0, None)]
         found: list[tuple[np.ndarray, float]] = []
         tick = 0

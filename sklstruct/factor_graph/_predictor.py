@@ -44,17 +44,17 @@ ATTRIBUTES = """
 
     edge_coef_ : dict from str to ndarray of shape (n_edge_features, n_kinds, n_kinds)
         Weights of `edge_features` by type of edge; the kind of an edge's first variable
-        comes first. If X were sequences, ``edge_coef_["next"][0]`` has the transitions.
+        comes first. If X was sequences, ``edge_coef_["next"][0]`` has the transitions.
 
     pair_coef_ : dict from str to ndarray of shape (n_pair_features,)
         Weights of `pair_features` by type of edge.
 
     classes_ : ndarray of shape (n_classes,)
-        Labels, sorted, if X were sequences of observations. In a model that was read by
-        ``load`` labels and names of features have the order of the file.
+        Labels, sorted, if X was sequences of observations. In a model that was read by
+        ``load``, labels and names of features have the order of the file.
 
     feature_names_ : ndarray of shape (n_features,)
-        Names of the features, sorted, if X were sequences of observations.
+        Names of the features, sorted, if X was sequences of observations.
 """
 
 
@@ -77,7 +77,7 @@ class GraphPredictor(BaseEstimator):
     def _learn_input(
         self, X: Any, y: Any
     ) -> tuple[list[FactorGraph], np.ndarray, dict[str, int] | None]:
-        """Instances, the positions of y in their candidates, the column of names."""
+        """(instances, positions of y in their candidates, columns of names)."""
         X = as_instances(X)
         if isinstance(X[0], FactorGraph):
             graphs = check_graphs(X)
@@ -90,7 +90,7 @@ class GraphPredictor(BaseEstimator):
     ) -> tuple[np.ndarray, FeatureRows, np.ndarray, dict[str, int], list]:
         """Lengths, rows of all items, positions of all labels, columns and labels.
 
-        unknown: a label that is missing gets -1, and so does -1 among integers.
+        unknown: whether None, and -1 among integers, are unknown labels with the id -1.
         """
         lengths, rows, columns = learn_columns(X)
         labels = check_labels(y, lengths.tolist(), unknown)
@@ -115,7 +115,7 @@ class GraphPredictor(BaseEstimator):
         fits = self.coef_.shape == (self._layout.n_weights,)
         if self._columns is not None:
             fits &= len(self._columns) == self._layout.n_features
-        if not fits:  # the kernels read without a look at sizes
+        if not fits:  # the kernels do not check sizes
             raise ValueError("coef_ does not have the size that fit gave it")
         if self._columns is not None:
             # edges have no weights if all training sequences had one item
@@ -148,9 +148,9 @@ class GraphPredictor(BaseEstimator):
         columns: dict[str, int] | None,
         **others: Any,
     ) -> None:
-        """Set all that `fit` learns in one assignment.
+        """Set all fitted attributes in one assignment.
 
-        An error or an interrupt before leaves the model of an earlier fit whole.
+        So an error or interrupt in `fit` does not change an earlier fitted model.
 
         columns: the column of each name of sequences, whose labels are the kinds; None
             for graphs.
@@ -209,7 +209,7 @@ class GraphPredictor(BaseEstimator):
         raise NotImplementedError
 
     def _refuse(self, graphs: list[FactorGraph]) -> None:
-        """ValueError for graphs that cannot be answered."""
+        """ValueError for graphs on which inference is not possible."""
 
     def _over_blocks(
         self,
@@ -217,9 +217,9 @@ class GraphPredictor(BaseEstimator):
         function: Callable[[BlockInference], Any],
         allowed: np.ndarray | None = None,
     ) -> tuple[Packed, list]:
-        """The packed instances, and function of each block.
+        """(the packed instances, results of function of each block).
 
-        allowed: whether each candidate may be taken; None: all.
+        allowed: a mask of the allowed candidates; None: all.
         """
         self._refuse(graphs)
 
@@ -243,7 +243,7 @@ class GraphPredictor(BaseEstimator):
         return [graph.decode(state) for graph, state in zip(graphs, states)]
 
     def predict(self, X: Sequence) -> list:
-        """The best state of each instance, as far as inference finds it.
+        """The best state of each instance that inference finds.
 
         Parameters
         ----------
@@ -306,9 +306,9 @@ class GraphPredictor(BaseEstimator):
             Instances.
 
         y : list of array-like of shape (n_variables,)
-            The true values. Unknown ones (None; of sequences also -1, if labels are
-            integers without -1) do not count. Of sequences, a label that `fit` did not
-            see counts as wrong.
+            The true values. Unknown values (None; for sequences also -1, if labels are
+            integers without -1) are not counted. For sequences, a label that `fit` did
+            not see counts as wrong.
 
         sample_weight : array-like of shape (n_instances,), default=None
             Weight of each instance, at least 0.
@@ -342,7 +342,7 @@ class GraphPredictor(BaseEstimator):
 def as_instances(X: Any, least: int = 1) -> list:
     """X as a list of at least so many instances."""
     if isinstance(X, FactorGraph):
-        raise ValueError("X must be a list of FactorGraph; wrap a single one in a list")
+        raise ValueError("X must be a list of FactorGraph; wrap a graph in a list")
     instances = as_list("X", X, "of FactorGraph or of sequences of observations")
     if len(instances) < least:
         raise ValueError("X must have at least one instance")
@@ -350,7 +350,7 @@ def as_instances(X: Any, least: int = 1) -> list:
 
 
 def as_list(name: str, given: Any, what: str) -> list:
-    """A parameter as a list of what it must hold."""
+    """A parameter as a list; ValueError, with what it must hold, otherwise."""
     refuse_frame(name, given)
     try:
         return items(given) if hasattr(given, "to_pylist") else list(given)
@@ -359,9 +359,9 @@ def as_list(name: str, given: Any, what: str) -> list:
 
 
 def check_labels(y: Any, lengths: list[int], unknown: bool = False) -> list[list]:
-    """y as lists of plain values, one for each item of each sequence of X.
+    """y as lists of plain values, with a value for each item of each sequence of X.
 
-    unknown: whether labels may be None, and so a whole sequence.
+    unknown: whether a label, or a whole sequence of labels, may be None.
     """
     _, labels = check_pairs([range(n) for n in lengths], y)
     for i, row in enumerate(labels):
@@ -379,7 +379,7 @@ def check_labels(y: Any, lengths: list[int], unknown: bool = False) -> list[list
 
 
 def encode(graphs: list[FactorGraph], y: Any, unknown: bool = False) -> np.ndarray:
-    """Positions in the candidates, of all instances in a row; -1 if unknown."""
+    """Positions in the candidates, concatenated for all instances; -1 if unknown."""
     rows = as_list("y", y, "with the labels of each instance")
     if len(rows) != len(graphs):
         raise ValueError(

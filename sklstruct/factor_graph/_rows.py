@@ -1,4 +1,4 @@
-"""Rows of features as CSR arrays, and checks of the matrices of the user."""
+"""Rows of features as CSR arrays, and checks of matrices given by the user."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FeatureRows(NamedTuple):
 
     @classmethod
     def of(cls, matrix: Any) -> FeatureRows:
-        """Of a CSR array of float64."""
+        """Create rows from a CSR array of float64."""
         ptr, column = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
         return cls(ptr, column, matrix.data, matrix.shape[1])
 
@@ -66,7 +66,7 @@ def check_rows(rows: FeatureRows, name: str, n_rows: int) -> None:
 
 def as_rows(matrix: Any, n_rows: int, name: str, row: str) -> FeatureRows:
     """A dense or sparse matrix of n_rows rows, checked; row: its name in errors."""
-    if isinstance(matrix, FeatureRows):  # of a pickle
+    if isinstance(matrix, FeatureRows):  # from a pickle
         check_rows(matrix, name, n_rows)
         return matrix
     check_sparse(matrix, name)
@@ -98,7 +98,7 @@ def as_rows(matrix: Any, n_rows: int, name: str, row: str) -> FeatureRows:
 def as_stacked_rows(
     matrices: Any, sizes: np.ndarray, name: str, owner: str, row: str
 ) -> FeatureRows:
-    """A matrix for each owner, below each other; or one matrix of all rows.
+    """Stack a matrix per owner, or check one matrix of all rows.
 
     sizes: number of rows of each owner. A table of pairs may have three dimensions.
     """

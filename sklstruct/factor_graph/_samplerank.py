@@ -43,7 +43,7 @@ _RULES = {
     "adagrad": ADAGRAD,
 }
 _PROPOSALS = {"gibbs": GIBBS, "uniform": UNIFORM}
-# Steps of a kernel call: some tens of milliseconds, so that signals are seen.
+# Steps of a kernel call, some tens of milliseconds: signals are handled between calls.
 _BUDGET = 500_000
 
 
@@ -76,7 +76,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         finite number of at least 0. Learning is then at least a hundred times slower.
 
     step : {"adagrad", "passive_aggressive", "perceptron"}, default="adagrad"
-        The move along :math:`\delta`:
+        The update along :math:`\delta`:
 
         - "perceptron": :math:`\eta\, \delta`, :math:`\eta` the `learning_rate`;
         - "adagrad": :math:`\eta\, \delta_j / \sqrt{G_j}` for each weight, with
@@ -109,19 +109,19 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         weights of edges become too small.
 
     inference : {"auto", "anneal", "icm", "exact"}, default="auto"
-        How `predict` searches the best state:
+        How `predict` searches for the best state:
 
         - "exact": max-product (variable elimination), for chains and trees; an error
           for graphs with a loop;
         - "anneal": three times 100 sweeps of Gibbs sampling at falling temperatures,
           then coordinate ascent from the best state;
         - "icm": coordinate ascent from the best value of each variable without its
-          neighbours; fast, and often in a local optimum;
+          neighbours; fast, but often ends in a local optimum;
         - "auto": "exact" for each instance without a loop, "anneal" for the others.
 
     n_jobs : int, default=None
-        Threads over the instances of a prediction; learning uses one. None is 1 unless
-        in a `joblib.parallel_config` context. Results do not depend on it.
+        Threads over the instances of a prediction; learning uses one. None means 1
+        unless in a `joblib.parallel_config` context. Results do not depend on it.
 
     random_state : int, RandomState instance or None, default=None
         Seed of the walk, and of annealing: a fitted model predicts the same each time.
@@ -134,13 +134,13 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     {attributes}
 
     n_iter_ : int
-        Epochs run; fewer than `epochs` if a callback asked to stop.
+        Number of epochs; fewer than `epochs` if a callback stopped the fit.
 
     n_proposals_ : int
-        Number of states that were compared with another one.
+        Number of comparisons of two states.
 
     n_updates_ : ndarray of shape (`n_iter_`,)
-        Updates of each epoch.
+        Number of updates in each epoch.
 
     See Also
     --------
@@ -154,8 +154,8 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     unnormalised probabilities, which are *not calibrated*.
 
     The steps of learning change one variable, so they cannot move between states that
-    hard constraints separate: of two variables that must be equal, neither can change
-    alone. Make them one variable. Sampling and annealing also change the two ends of
+    hard constraints separate: two variables that must be equal cannot change one at a
+    time. Use one variable instead. Sampling and annealing also change the two ends of
     an edge together, if they have at most 1024 pairs of values. The first temperature
     of annealing is a quarter of the mean range of the potentials of an instance, the
     last a tenth of that.
@@ -265,8 +265,8 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         """
         if self.step == "passive_aggressive" and self.margin == 0:
             raise ValueError(
-                "margin must be positive with step='passive_aggressive', which makes "
-                "no step at a tie and would never leave the zero weights"
+                "margin must be positive with step='passive_aggressive', which does "
+                "not update at a tie and would never change the zero weights"
             )
         graphs, truth, columns = self._learn_input(X, y)
         layout = WeightLayout.of(graphs)
@@ -330,7 +330,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
 
         def put_costs(i: int, v: int) -> None:
             start, end = cand_ptr[v : v + 2]
-            if end - start == 1:  # without a choice, nothing is compared
+            if end - start == 1:  # a single value: nothing to compare
                 return
             value_scores(kernel, learner, state, v, score)
             now = state[v]
@@ -414,7 +414,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
             Sweeps from one sample to the next, at least 1.
 
         random_state : int, RandomState, Generator or None, default=None
-            None: the seed of `fit`, the same samples each time.
+            None: the seed of `fit`, so that all calls give the same samples.
 
         Returns
         -------
@@ -452,8 +452,9 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         """Frequencies of each candidate in Gibbs sampling; **not calibrated**.
 
         They estimate the marginals of p(y) ∝ exp(score / temperature), with sampling
-        noise. The model was trained to rank and not to estimate probabilities: use them
-        to find doubtful variables, not for decisions that need a probability.
+        noise. The model was trained to rank and not to estimate probabilities: use the
+        frequencies to find uncertain variables, not for decisions that need a
+        probability.
 
         Parameters
         ----------
@@ -467,10 +468,10 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
             Positive.
 
         burn_in : int, default=100
-            Sweeps before the first counted one.
+            Sweeps before the first counted sweep.
 
         random_state : int, RandomState, Generator or None, default=None
-            None: the seed of `fit`, the same estimates each time.
+            None: the seed of `fit`, so that all calls give the same estimates.
 
         Returns
         -------

@@ -1,10 +1,10 @@
-"""Kernels that see features and weights: scores, and the walk that learns.
+"""Kernels on features and weights: scores, and the learning walk.
 
 A `Graphs` is a set of instances, packed. The weights are one array: features crossed
 with kinds (row-major, kinds last), candidate features, then for each edge type edge
 features crossed with two kinds and pair features. A kind of -1 has no weights.
 
-- `potentials`: the numbers of each candidate and of each edge's pairs of values.
+- `potentials`: the scores of each candidate and of each edge's pairs of values.
 - `expected_features`: its adjoint, sums of features under given probabilities.
 - `walk`: SampleRank (Wick et al. 2009). A visit of a variable compares its values with
   the neighbours held fixed, so only the factors at that variable are scored:
@@ -14,8 +14,8 @@ features crossed with two kinds and pair features. A kind of -1 has no weights.
 - `visit`, `change` and `update`: the same steps one by one, for losses and proposals in
   Python.
 
-The walk keeps its place between calls, so that it can be run in slices. Nothing is
-checked here.
+The walk keeps its position between calls, so that it can be run in slices. Arguments
+are not checked.
 """
 
 from libc.math cimport INFINITY, exp, sqrt
@@ -78,8 +78,8 @@ cdef class Learner:
     """Weights, their running sum, and the workspace of updates.
 
     moment is the sum of squared changes (AdaGrad), total the sum of step number times
-    change. delta, seen and touched hold one sparse difference of features, empty
-    between updates.
+    change. delta, seen and touched are a sparse difference of features, empty between
+    updates.
     """
 
     cdef readonly object coef
@@ -209,7 +209,7 @@ def potentials(
 ):
     """Scores of the candidates of some variables, and of the pairs of some edges.
 
-    Both outputs begin with the first variable and the first edge that is asked for.
+    Both outputs begin with the first requested variable and edge.
     """
     cdef Py_ssize_t v, e, a, b, k, ko, at = 0
     cdef Py_ssize_t start = g.cand_ptr[variable]
@@ -234,10 +234,10 @@ def expected_features(
     Graphs g, const double[::1] unary, Py_ssize_t variable, Py_ssize_t variable_end,
     const double[::1] pair, Py_ssize_t edge, Py_ssize_t edge_end, double[::1] total,
 ):
-    """Add the features of some candidates and pairs, times the numbers given for them.
+    """Add the features of some candidates and pairs, times the given numbers.
 
-    unary and pair are as `potentials` writes them: with it this is the product with a
-    matrix and with its transpose.
+    unary and pair have the layout of `potentials`: the two functions are the products
+    with a matrix and with its transpose.
     """
     cdef Py_ssize_t v, e, a, b, c, f, k, ko, first, at = 0, n_kinds = g.n_kinds
     cdef Py_ssize_t start = g.cand_ptr[variable], row, offset, kind_a, kind_b
@@ -328,7 +328,7 @@ cdef void add_difference(
     Graphs g, Learner learner, const int32_t[::1] state, Py_ssize_t v,
     Py_ssize_t better, Py_ssize_t worse,
 ) noexcept nogil:
-    """Features of v = better minus those of v = worse, all else as in the state."""
+    """Features of the state with v = better minus features with v = worse."""
     cdef Py_ssize_t j, b
     cdef int32_t e
     add_variable(g, learner, v, better, 1.0)
@@ -345,7 +345,7 @@ cdef void add_difference(
 
 
 cdef void step(Learner learner, double score, double wanted) noexcept nogil:
-    """Move along the difference, whose score is short of the wanted one; empty it."""
+    """Update along the difference, whose score is below `wanted`; then clear it."""
     cdef Py_ssize_t i, at
     cdef double tau = learner.rate, squares = 0.0, d, move
     for i in range(learner.n_touched):
@@ -354,7 +354,7 @@ cdef void step(Learner learner, double score, double wanted) noexcept nogil:
     if squares > 0.0:
         learner.n_updates += 1
     if learner.rule == 1:
-        # Crammer et al. (2006), PA-I; a tie with margin 0 is a loss of 0, no step
+        # Crammer et al. (2006), PA-I; a tie with margin 0 has loss 0, so no update
         tau = 0.0 if squares == 0.0 else min((wanted - score) / squares, learner.rate)
     for i in range(learner.n_touched):
         at = learner.touched[i]
@@ -374,9 +374,10 @@ cdef void step(Learner learner, double score, double wanted) noexcept nogil:
 
 
 cdef inline bint violates(Learner learner, double score, double gain) noexcept nogil:
-    """Whether the better state does not win, or by less than the margin.
+    """Whether the better state does not win, or wins by less than the margin.
 
-    A margin that is met up to rounding is met: a passive-aggressive step ends there.
+    A margin that is met up to rounding counts as met: passive-aggressive steps end
+    there.
     """
     return score <= 0.0 or score < learner.margin * gain * (1.0 - 1e-9)
 
@@ -385,10 +386,10 @@ cdef Py_ssize_t visit_all_values(
     Graphs g, Learner learner, const double[::1] cost, const int32_t[::1] state,
     Py_ssize_t v, double* score,
 ) noexcept nogil:
-    """Compare the best value of v with the one the model prefers most; draw the next.
+    """Compare the best value of v with its strongest rival; draw the next value.
 
-    The rival is the value with the highest score plus margin among those that cost
-    more: the pair that breaks the ranking most, of all pairs with the best value.
+    The rival is the value with the highest score plus margin among the values of larger
+    loss, which violates the ranking most.
     """
     cdef Py_ssize_t first = g.cand_ptr[v], k = size_of(g, v), a
     cdef Py_ssize_t best = -1, rival = -1, now
@@ -424,7 +425,7 @@ cdef Py_ssize_t visit_one_value(
     Graphs g, Learner learner, const double[::1] cost, const int32_t[::1] state,
     Py_ssize_t v, double* score,
 ) noexcept nogil:
-    """Compare the present value of v with another one at random; Metropolis step."""
+    """Compare the current value of v with another random value; Metropolis step."""
     cdef Py_ssize_t first = g.cand_ptr[v], k = size_of(g, v)
     cdef Py_ssize_t now = state[v], new, after
     cdef double rise, gain
@@ -435,7 +436,7 @@ cdef Py_ssize_t visit_one_value(
     if score[new] == -INFINITY:
         return now
     rise = score[new] - score[now]
-    # A number is drawn only for a step down.
+    # A random number is drawn only for a step to a lower score.
     after = new if rise >= 0.0 or (
         learner.temperature > 0.0
         and draw(&learner.seed) < exp(rise / learner.temperature)
@@ -458,9 +459,9 @@ def walk(
     """Visit the instances in order; stop when done (True), or after about `budget`.
 
     Every variable that has a choice is visited once, in random order. place = (position
-    in instances, visits made there; -1 before the order is drawn), scan: the order of
-    the variables of the present instance. cost: loss of each candidate. With budget 1 a
-    call draws an order or visits one variable.
+    in instances, number of visits there; -1 before the order is drawn), scan: the order
+    of the variables of the current instance. cost: loss of each candidate. With budget
+    1 a call draws an order or visits one variable.
     """
     cdef Py_ssize_t i, v, size, start, x, spent = 0, times, r, _repeat
     with nogil:
@@ -483,7 +484,7 @@ def walk(
                     1 + g.feature_ptr[v + 1] - g.feature_ptr[v]
                     + g.adj_ptr[v + 1] - g.adj_ptr[v]
                 ) * (1 if proposal == 0 else times)
-                # values of v are compared as often as v has other values
+                # v is visited once per alternative value
                 if times and proposal == 0:
                     r = visit_all_values(g, learner, cost, state, v, &score[0])
                     state[v] = <int32_t>r

@@ -21,7 +21,7 @@ _INSTANCE_KEYS = {"variables", "edges", "forbidden", "name"}
 
 
 class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
-    """Makes `FactorGraph` objects from instances that are written as dictionaries.
+    """Creates `FactorGraph` objects from dictionaries of named features.
 
     As in ``DictVectorizer(separator=":")`` of scikit-learn, a feature is a name and a
     number, a name and a string, or a name and an iterable of strings. A string becomes
@@ -38,11 +38,11 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
       features is a mapping or None, pair_features maps pairs (value of u, value of v)
       to mappings, and may leave out pairs without features;
     - ``"forbidden"`` (optional): as in `FactorGraph`;
-    - ``"name"`` (optional): named in error messages.
+    - ``"name"`` (optional): name of the instance in error messages.
 
-    Edges of a type that had no features in `fit` have the constant feature of
-    `FactorGraph`, hence a weight for each pair of kinds. Features of a type replace it:
-    add one that is always 1 if the type should have both.
+    Edges of a type without features in `fit` have the constant feature of
+    `FactorGraph`, and so a weight for each pair of kinds. If a type has features, they
+    replace the constant feature; add a feature that is always 1 to have both.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
         Names of the features of edges, by type; types without features are left out.
 
     pair_feature_names_ : dict from str to ndarray
-        The same of pairs of values.
+        Names of the features of pairs of values, by type.
 
     See Also
     --------
@@ -104,7 +104,7 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
     def fit_transform(
         self, X: Iterable[Mapping[str, Any]], y: Any = None
     ) -> list[FactorGraph]:
-        """Learn the names and return the instances; same as fit, then transform.
+        """Learn the names and convert the instances; equals fit, then transform.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
         return self._transform(instances)
 
     def transform(self, X: Iterable[Mapping[str, Any]]) -> list[FactorGraph]:
-        """Instances as graphs.
+        """Convert instances to graphs.
 
         Parameters
         ----------
@@ -137,7 +137,8 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If an instance is malformed; the message names it and the variable.
+            If an instance is malformed; the message names the instance and the
+            variable.
         """
         check_is_fitted(self, "feature_names_")
         return self._transform(_Instances(X))
@@ -166,7 +167,7 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
         )
 
     def _rows(self, given: _Sort, sort: str) -> FeatureRows:
-        """All feature dictionaries of one sort as rows."""
+        """All feature dictionaries of one kind as rows."""
         columns = self._columns.get(sort)
         if columns is None:
             return empty_rows(given.n_rows)
@@ -194,7 +195,7 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
         for params, edges in instances.instances:
             pairs = {kind: known for kind, (known, _) in edges.items()}
             graph = FactorGraph(**params, edges=pairs)
-            # The rows are put in unchecked: they fit because they are made here.
+            # The rows are not checked, because they were created here.
             graph.features = part("features", graph.n_variables)
             graph.candidate_features = part("candidate_features", graph.n_candidates)
             for kind, (known, n_pairs) in edges.items():
@@ -215,14 +216,14 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
 
 
 class _Sort:
-    """The feature dictionaries of one sort, in the order of the instances."""
+    """The feature dictionaries of one kind, in the order of the instances."""
 
     def __init__(self) -> None:
         self.n_rows = 0
-        self.row: list[int] = []  # of each dictionary; other rows have no features
+        self.row: list[int] = []  # row of each dictionary; other rows have no features
         self.dicts: list[Mapping] = []
         self.owners: list[tuple] = []
-        self.entries: Any = None  # what `read_items` made of them, and the columns
+        self.entries: Any = None  # result of `read_items`, and the columns
 
     def owner(self, at: int) -> str:
         """The owner of a dictionary, for error messages."""
@@ -230,17 +231,17 @@ class _Sort:
 
 
 class _Instances:
-    """All instances, whose form is checked.
+    """All instances, after checks of their form.
 
-    sorts holds the feature dictionaries by sort: "features", "candidate_features",
-    "edge TYPE", "pair TYPE". instances holds for each the parameters of its graph and,
+    sorts has the feature dictionaries by kind: "features", "candidate_features", "edge
+    TYPE", "pair TYPE". instances has for each instance the parameters of its graph and,
     by type, its edges and the number of their pairs of values.
     """
 
     def __init__(self, X: Iterable[Mapping[str, Any]]) -> None:
         if isinstance(X, Mapping):
             raise ValueError(
-                "X must be a list of instances; wrap a single one in a list"
+                "X must be a list of instances; wrap a single instance in a list"
             )
         self.sorts = {"features": _Sort(), "candidate_features": _Sort()}
         X = as_list("X", X, "of instances")
@@ -310,7 +311,8 @@ class _Instances:
     def _read_edges(self, candidates: list, edges: Any, where: str) -> dict:
         sizes = list(map(len, candidates))
         n = len(sizes)
-        # Of each type: two sorts and the edges; the number of their pairs of values.
+        # For each type: the two kinds of features and the edges; the number of pairs of
+        # values.
         kinds: dict[str, tuple[_Sort, _Sort, list]] = {}
         n_tables: dict[str, int] = {}
         for e, edge in enumerate(edges):

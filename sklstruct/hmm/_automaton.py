@@ -1,9 +1,8 @@
-"""From a back-off model to the automaton that the solvers walk on.
+"""Conversion of a back-off model to the automaton that the solvers use.
 
-This is the only file of the package that reads a `BackoffModel`. A state is a stored
-context; an arc is a stored n-gram "c y" and leads to the longest context that is
-a suffix of it; the failure arc of a state is its parent (the context without its
-oldest symbol) at the price of the back-off weight.
+A state is a stored context. An arc is a stored n-gram "c y" and leads to the longest
+stored suffix of "c y". The failure arc of a state leads to its parent (the context
+without its oldest symbol), and has the back-off weight.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ class ContextAutomaton:
     Parameters
     ----------
     model : BackoffModel
-        Over a trie, with known context symbols.
+        A model over a trie, with known context symbols.
 
     weight : float, default=1
-        Power of all probabilities, above 0: one of every stored probability and
-        back-off weight is one of their products.
+        Exponent of all probabilities, above 0. Raising every stored probability and
+        back-off weight to this power raises their products to this power.
 
     Attributes
     ----------
@@ -53,10 +52,10 @@ class ContextAutomaton:
         in front of a probability that the context does not store.
 
     start_node, start_symbol, end_class : int
-        -1 if the model has no such mark (`start_node`: 0, the root).
+        -1 if the model does not have the mark (`start_node`: 0, the root).
 
     arcs : Arcs
-        These arrays as the kernels take them.
+        The arrays for the kernels.
     """
 
     def __init__(self, model: BackoffModel, weight: float = 1.0):
@@ -104,7 +103,7 @@ class ContextAutomaton:
 
 
 def shorter_pairs(model: BackoffModel, closed: ClosedModel) -> np.ndarray:
-    """The pair of the same class after the next shorter context: -1 at the root."""
+    """The pair of the same class after the next shorter context; -1 at the root."""
     if closed.target is model.pairs.target:
         return model.pairs.parent
     return pairs_of_arrays(closed.tree, closed.pair_ptr, closed.target).parent
@@ -120,8 +119,8 @@ def max_backoffs(
     """(log mf of each pair, log mbow of each node): maxima over longer histories.
 
     pair_parent: see `shorter_pairs`.
-    possible: symbols that a history may hold; the start mark is one of them.
-    whole: whether the symbols hold every word that a history may hold.
+    possible: symbols that may occur in a history, including the start mark. whole:
+    whether every word that may occur in a history is one of the symbols.
     start: symbol of the start mark, -1 without such a mark.
     """
     tree = closed.tree
@@ -130,7 +129,7 @@ def max_backoffs(
         possible[start] = True
     extends = np.zeros(tree.n_nodes, dtype=np.uint8)
     extends[1:] = possible[tree.symbol[1:]]
-    if start >= 0:  # nothing stands before a start
+    if start >= 0:  # no symbol precedes the start mark
         extends[1:][tree.symbol[tree.parent[1:]] == start] = 0
     n_longer = np.bincount(tree.parent[1:][extends[1:] > 0], minlength=tree.n_nodes)
     complete = (n_longer == possible.sum()) & (whole and start >= 0)

@@ -1,7 +1,7 @@
 """The arcs of a back-off model as the kernels read them, and their upper bounds.
 
-max_backoff: the two columns of MAX-ARPA, from the longest contexts down to the root,
-O(arcs log arcs of a context).
+`max_backoff` computes the two columns of MAX-ARPA, from the longest contexts to the
+root, in O(arcs log arcs of a context).
 """
 
 from libc.math cimport INFINITY
@@ -38,11 +38,11 @@ def max_backoff(
     """max over all histories h' that end in h of P(w | h'), as two columns.
 
     arc_parent: the arc of the same class from the next shorter context.
-    extends: may the context occur as a longer history of its parent?
-    complete: is every possible longer history of a context stored?
-    A child that lacks w hands it f(h w) times its back-off: the children are looked
-    at from the largest such factor down, so that those which hold w are passed once
-    each. arc_max holds the maxima of the children that hold w when a node is met.
+    extends: whether the context can be a longer history of its parent. complete:
+    whether every possible longer history of a context is stored. After a child without
+    an arc for w, the probability is f(h w) times the child's back-off weight. Children
+    are tested from the largest such factor down until a child lacks w. When a node is
+    visited, arc_max already has the maxima of the children that have an arc for w.
     """
     cdef Py_ssize_t n, i, n_nodes = backoff.shape[0]
     cdef long long a, b

@@ -15,12 +15,13 @@ from ._sequence_model import labels_with_unknown
 
 
 class CursorAutomaton:
-    """Any language model as an automaton: its states are those of the model's cursor.
+    """Any language model as an automaton; its states are the states of the model's
+    cursor.
 
-    ``begin``, ``advance`` and ``rows`` are asked about many states. The labels have an
-    unknown word. `log_prob` is that of each class after the empty context; that of an
-    unknown word is 0, after all histories, if the model has no such word or the word is
-    impossible.
+    ``begin``, ``advance`` and ``rows`` are called for many states. The labels have an
+    unknown word. `log_prob` is the log-probability of each class after the empty
+    context. If the model has no unknown word, or its probability is 0, the
+    log-probability of the unknown word is 0 after all histories.
     """
 
     def __init__(self, model: Any) -> None:
@@ -58,18 +59,20 @@ class CursorAutomaton:
 
 
 class BeamSearch:
-    """Best paths among the most probable histories of each position.
+    """Beam search: best paths among the most probable histories of each position.
 
     A history is extended by all candidates. The `width` states with the best longer
-    histories are kept: the best history of each, as what follows depends on the state
-    alone. The probabilities of the automaton have the power `weight`.
+    histories are kept, each with its best history, because the probability of what
+    follows depends only on the state. The probabilities of the automaton are raised to
+    the power `weight`.
     """
 
     def __init__(self, automaton: CursorAutomaton, weight: float, width: int) -> None:
         self.automaton, self.weight, self.width = automaton, weight, int(width)
 
     def decode(self, c: Candidates) -> Decoded:
-        """The most probable path that was kept; its gap is inf if states were lost."""
+        """The most probable path that was kept; the gap is inf if states were
+        dropped."""
         paths, n_states, lost = self._search(c, 1)
         path, score = paths[0] if paths else (np.empty(0, dtype=np.int32), -np.inf)
         return Decoded(path, score, np.inf if lost else 0.0, 0, n_states)
@@ -84,7 +87,7 @@ class BeamSearch:
         return self._search(c, n)[0]
 
     def _search(self, c, n):
-        """(n best paths with scores, number of states, whether states were lost)."""
+        """(n best paths with scores, number of states, whether states were dropped)."""
         states = self.automaton.model.begin(n=1)
         of_path, score = np.zeros(1, int), np.zeros(1)
         paths, n_states, lost = np.empty((1, 0), dtype=np.int32), 1, False
@@ -98,7 +101,7 @@ class BeamSearch:
                 raise ValueError("language_model gives NaN as a log-probability")
             step = self.weight * step + c.log_factor[at]
             grown = (score[:, None] + step[of_path]).ravel()
-            # Equal scores in the order of histories and candidates.
+            # Stable: ties are in the order of histories and candidates.
             order = np.argsort(-grown, kind="stable")
             order = order[: np.count_nonzero(grown > -np.inf)]
             if i == c.n_positions - 1:
@@ -111,7 +114,7 @@ class BeamSearch:
         return list(zip(paths[:, : c.length], score.tolist())), n_states, lost
 
     def _keep(self, states, order, ids, n):
-        """(states, histories kept, the state of each, whether states were lost).
+        """(states, histories kept, the state of each, whether states were dropped).
 
         Up to n histories of each state are kept, so that the first of them, and the
         states, are the same for every n.
@@ -121,7 +124,7 @@ class BeamSearch:
         while first < len(order) and len(found) < self.width:
             before, y = np.divmod(order[first : first + size], len(ids))
             after = self.automaton.advance(states[before], ids[y])
-            # A row of numbers, or an object that can be hashed.
+            # Keys: hashable states, or the bytes of a row of numbers.
             keys = after.tolist() if after.ndim == 1 else map(bytes, after)
             for j, key in enumerate(keys, first):
                 if key in found or len(found) < self.width:

@@ -12,7 +12,7 @@ from ..symbols import check_sequences, items, known_labels
 
 
 class Candidates(NamedTuple):
-    """Classes that each position may have, with their observation factors.
+    """The possible classes of each position, with their observation factors.
 
     If the model has an end mark, it is the only candidate of the last position.
     """
@@ -25,7 +25,7 @@ class Candidates(NamedTuple):
 
     @property
     def n_positions(self) -> int:
-        """Positions with the end."""
+        """Number of positions, including the end."""
         return len(self.ptr) - 1
 
     @property
@@ -58,7 +58,7 @@ def check_candidates(
         ids, factor = as_ids("ids", ids, 1), as_floats("log-factors", factor)
         check_length("log-factors", factor, len(ids), "one for each id")
         check_ids("ids", ids, 0, n, "candidate")
-        # The largest of numbers with NaN among them is NaN.
+        # The maximum is NaN if any number is NaN.
         if not factor.max(initial=-np.inf) < np.inf:
             raise ValueError("log-factors must be finite or -inf, got NaN or +inf")
         if (ids[1:] <= ids[:-1]).any():
@@ -72,10 +72,10 @@ def check_candidates(
 
 
 def candidate_rows(emission: Any, X: list, n: int) -> list:
-    """`check_candidates` for each observation of each sequence; None stays.
+    """`check_candidates` for each observation of each sequence; None is allowed.
 
-    Rows of the right types are checked together: one at a time would take as long as
-    decoding.
+    Rows of the right types are checked together, because checking each row would take
+    as long as decoding.
     """
     rows = emission.candidates(X)
     for i, (sequence, some) in enumerate(zip(X, rows, strict=True)):
@@ -131,7 +131,7 @@ def make_candidates(positions: Iterable, end_class: int) -> Candidates:
     length = len(rows)
     if end_class >= 0:
         rows.append((np.array([end_class], dtype=np.int32), np.zeros(1)))
-    # One entry at least: the kernels take addresses.
+    # At least one entry, because the kernels take addresses.
     ids = np.concatenate([row[0] for row in rows] or [[0]], dtype=np.int32)
     factor = np.concatenate([row[1] for row in rows] or [[0.0]], dtype=np.float64)
     ptr = np.zeros(len(rows) + 1, dtype=np.int64)
@@ -155,9 +155,9 @@ def restrict(
     """The candidates of every position that are among the labels given for it.
 
     positions: (ids, log-factors) of the candidates of each observation. class_of: class
-    id of each label. unknown: that of words without a label, which stand for
-    themselves; or -1. ValueError if none of the labels is possible for an observation,
-    and as `known_labels`, which explains `given`.
+    id of each label. unknown: class id of unknown words, which are named by the
+    observation; or -1. ValueError if none of the given labels is possible for an
+    observation, and as in `known_labels`, which explains `given`.
     """
     out = []
     given = check_sequences(given, "given", X)
@@ -190,7 +190,7 @@ class Decoded(NamedTuple):
 
     path: np.ndarray  # (length,) class ids; empty if the sentence is impossible
     log_proba: float  # joint, of path and observations; -inf if none is possible
-    gap: float  # certified: no path is better by more than this
+    gap: float  # upper bound of the score of any better path, minus log_proba
     n_iterations: int  # of the refinement; 0 for the lattice
     n_states: int
 
@@ -202,7 +202,7 @@ class Decoded(NamedTuple):
         return self.log_proba + self.gap if self.log_proba > -np.inf else np.inf
 
     def nearer(self, other: Decoded) -> Decoded:
-        """The better path of two answers, below the lower of their upper bounds."""
+        """The better path of two results, with the smaller of their upper bounds."""
         best = other if other.log_proba >= self.log_proba else self
         upper = min(self.upper, other.upper)
         gap = max(upper - best.log_proba, 0.0) if upper > -np.inf else 0.0

@@ -28,10 +28,10 @@ _LETTERS = {letter: key[0] for key in _KEYS_OF_LETTERS.split() for letter in key
 
 
 class _Channel(BaseEstimator):
-    """Base of the channels: parameters, and `bind` to a vocabulary."""
+    """Base of the channels, with `bind`."""
 
-    _bound: Any  # what `bind` gives: made of the words and the channel
-    of_words = False  # whether a model of characters has nothing to correct
+    _bound: Any  # class of the object that `bind` returns
+    of_words = False  # True if the channel needs a model of words, not of characters
 
     def bind(self, words: Iterable) -> Any:
         """An object with ``candidates(observation) -> (ids, log_factor)``."""
@@ -52,7 +52,7 @@ class _BoundKeypad:
                 [[code[key] for key in channel.encode(words[i])] for i in ids],
                 dtype=np.int8,
             ).reshape(len(ids), length)
-            # One contiguous array a place in the word.
+            # One contiguous array per position in the word.
             self.by_length[length] = (
                 np.array(ids, dtype=np.int32),
                 np.ascontiguousarray(keys.T).astype(np.intp),
@@ -98,8 +98,8 @@ class KeypadChannel(_Channel):
 
     Notes
     -----
-    a to z are on the keys 2 to 9, digits on their own, everything else on ``*``; case
-    is ignored.
+    The letters a to z are on the keys 2 to 9, a digit is on its key, and all other
+    characters are on ``*``; case is ignored.
 
     References
     ----------
@@ -124,7 +124,7 @@ class KeypadChannel(_Channel):
         self.k = k
 
     def encode(self, word: str) -> str:
-        """The keys of a word, typed without a slip."""
+        """The keys of a word, without errors."""
         if not isinstance(word, str):
             raise TypeError(f"word must be a string, got {word!r:.60}")
         return "".join(_LETTERS.get(letter.lower(), "*") for letter in word)
@@ -135,7 +135,7 @@ class KeypadChannel(_Channel):
         Parameters
         ----------
         word : str
-            The word that is meant.
+            The intended word.
 
         random_state : int, RandomState, Generator or None, default=None
             Source of the draws.
@@ -151,14 +151,15 @@ class KeypadChannel(_Channel):
         return "".join(_KEYS[rng.choice(12, p=proba[key])] for key in keys)
 
     def _log_slip(self):
-        """(12, 12) log factor of an observed key (column) for a meant one (row)."""
+        """(12, 12) log-factor of an observed key (column) given the intended key
+        (row)."""
         self._validate_params()
         row, column = np.divmod(np.arange(12), 3)
         distance = np.hypot(row[:, None] - row, column[:, None] - column)
         return -np.log1p(self.k * distance)
 
 
-# Letters of an observation for each edit: one of "teh", none of "of".
+# Letters of an observation per edit: one edit in "teh", no edit in "of".
 _LETTERS_PER_EDIT = 3
 # A letter is predicted from the five before it.
 _LETTER_CONTEXT = 5
@@ -186,7 +187,7 @@ class _BoundEdits(CheckedState):
         self.log_edit = float(np.log(channel.error_rate))
         self.max_distance = int(channel.max_distance)
         lengths = np.array([len(w) for w in words], dtype=np.int64)
-        # By length, so that only words of a possible length are compared.
+        # Sorted by length, so that only words of a possible length are compared.
         self.ids = np.argsort(lengths, kind="stable").astype(np.int32)
         self.lengths = lengths[self.ids]
         text = _code_points("".join(words[i] for i in self.ids))
@@ -198,7 +199,7 @@ class _BoundEdits(CheckedState):
         )
         share = count / max(text.size, 1)
         self.log_letters = float(-(share * np.log(share)).sum())
-        # One letter more stands for those that no word has.
+        # An additional letter stands for letters that no word has.
         n = self.letters.size + 1
         spelt = [code[a:b] for a, b in itertools.pairwise(self.ptr.tolist())]
         self.spelling, _ = learn_from_ids(
@@ -278,20 +279,19 @@ class EditDistanceChannel(_Channel):
 
     Notes
     -----
-    Words shorter than three letters stay as they are. So do numbers, punctuation and
-    whatever else holds other signs than letters, apostrophes and hyphens. No word is
-    changed to one of those.
+    Words shorter than three letters are not changed. Numbers, punctuation and all
+    strings with other characters than letters, apostrophes and hyphens are not changed
+    either, and no word is changed to such a string.
 
-    An observation that is not among the words may also be a word that the language
-    model does not know, spelt as it should be. ``log_unknown`` of the bound channel
-    gives the logarithm of the probability of its spelling, by a Kneser-Ney model of
-    order 6 over the letters of the words. A is the perplexity of single letters in
-    these words.
+    An observation that is not among the words may also be a correctly spelt word that
+    the language model does not know. ``log_unknown`` of the bound channel gives the
+    logarithm of the probability of its spelling, by a Kneser-Ney model of order 6 over
+    the letters of the words. A is the perplexity of single letters in these words.
 
-    Of several alignments with the fewest edits the one with the fewest new letters
-    counts. No letter is edited twice (optimal string alignment). One observation stands
-    for one word: words run together or torn apart, which would change the length of the
-    sentence, are out of scope.
+    Of several alignments with the fewest edits, the alignment with the fewest new
+    letters is used. No letter is edited twice (optimal string alignment). One
+    observation stands for one word: joined or split words, which would change the
+    length of the sentence, are not corrected.
 
     References
     ----------

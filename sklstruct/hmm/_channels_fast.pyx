@@ -1,12 +1,12 @@
-"""Edit distances of one word to many, given up above a limit.
+"""Edit distances of one word to many words, up to a limit.
 
 Optimal string alignment: insertions, deletions, changes and swaps of neighbours
 cost one edit each, and no letter is edited twice. Three rows of the usual table:
 O(length of both words) each.
 """
 
-# The price of an edit and of a new letter, so that the least price is the fewest edits
-# and, among those, the fewest new letters.
+# The cost of an edit and of a new letter: the minimum cost has the fewest edits and,
+# among alignments with the fewest edits, the fewest new letters.
 cdef enum:
     EDIT = 1 << 16
     NEW = EDIT + 1
@@ -16,11 +16,11 @@ def edit_distances(
     const int[::1] word, const int[::1] text, const long long[::1] ptr, int limit,
     int[::1] rows, int[::1] edits, int[::1] letters,
 ):
-    """Edits from each text[ptr[i]:ptr[i + 1]] to `word`; limit + 1 where above.
+    """Edits from each text[ptr[i]:ptr[i + 1]] to `word`; limit + 1 if above the limit.
 
     rows: scratch of 3 * (len(word) + 1).
-    letters: those of `word` that were added or put in the place of others, in the
-    alignment of the fewest edits that has the fewest of them; at most 2^15.
+    letters: number of letters of `word` that were inserted or changed, in the alignment
+    with the fewest edits and the fewest such letters; at most 2^15.
     """
     cdef Py_ssize_t i, j
     cdef long long a

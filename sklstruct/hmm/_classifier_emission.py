@@ -25,21 +25,22 @@ class ClassifierEmission(RowsEmission):
     Parameters
     ----------
     estimator : classifier
-        With `predict_log_proba` or `predict_proba`. Its samples are the observations
+        A classifier with `predict_log_proba` or `predict_proba`. Its samples are the
+        observations
         of all sequences, in order: dicts (with a `DictVectorizer` before it), strings,
         or feature vectors.
 
     weight : float, default=1
-        a, above 0: the weight of the observations against the transitions. Choose it
-        on data that were not used in `fit`. Above 1 suits classifiers with features of
-        neighbouring observations, which repeat the evidence of the transitions.
+        a, above 0: the weight of the observations relative to the transitions. Tune it
+        on data that were not used in `fit`. Features of neighbouring observations
+        contain the same information as the transitions, which changes the best weight.
 
     prior_weight : float, default=1
         b, in 0..1.
 
     min_proba : float, default=0
-        Labels with a smaller :math:`P(y \mid o)` are not candidates, in 0..1. Above 0
-        the result is reported as approximate.
+        Labels with a smaller :math:`P(y \mid o)` are not candidates, in 0..1. If it is
+        above 0, results are reported as approximate.
 
     Attributes
     ----------
@@ -48,12 +49,12 @@ class ClassifierEmission(RowsEmission):
 
     See Also
     --------
-    SuffixEmission : Without a classifier.
+    SuffixEmission : Frequencies of words, and a guess by spelling.
 
     Notes
     -----
-    The class probabilities are as sharp as the classifier is sure on observations it
-    has seen; one that overfits should be calibrated first.
+    Calibrate a classifier that overfits before use, because its probabilities are too
+    close to 0 and 1.
 
     References
     ----------
@@ -111,8 +112,8 @@ class ClassifierEmission(RowsEmission):
         return factor
 
     def _log_proba(self, samples):
-        """(n_samples, n_classes) as the classifier gives them, checked."""
-        # A probability of 0 rules the label out.
+        """(n_samples, n_classes) log-probabilities of the classifier, checked."""
+        # A label with probability 0 is not possible.
         with np.errstate(divide="ignore", invalid="ignore"):
             if hasattr(self.estimator_, "predict_log_proba"):
                 found = self.estimator_.predict_log_proba(samples)

@@ -22,13 +22,13 @@ from ._sequence_model import with_unknown
 
 
 def _unknown_share(n_words: int) -> float:
-    """Share of the words of a text that a vocabulary of the commonest n words lacks.
+    """Share of the words of a text that are not among the n most frequent words.
 
     A rule of thumb for English: with the vocabulary of WikiText-2, cut to 100 to 29 000
-    words, it is off by a factor of at most 1.2 on the texts of UD English EWT. The
-    probability that a model itself gives to unknown words is not such a share: with
-    ``min_count=1`` it comes from smoothing alone, and a closed vocabulary has no
-    unknown word.
+    words, the error is at most a factor of 1.2 on the texts of UD English EWT. The
+    probability of unknown words in a model is not used for this share: with
+    ``min_count=1`` it depends only on smoothing, and a closed vocabulary has no unknown
+    word.
     """
     return min(0.5, 10 / np.sqrt(n_words))
 
@@ -48,7 +48,7 @@ class NoisyChannelDecoder(SequenceInference):
         An unfitted `LanguageModel` (or anything that has a `backoff_model_` after
         ``fit(sentences)``) is cloned and fitted. A fitted model inside a
         :class:`~sklearn.frozen.FrozenEstimator` and a `BackoffModel` are not changed.
-        Without `beam_width` it must be, or fit, a back-off model.
+        Without `beam_width`, the model must be, or fit, a back-off model.
 
     channel : KeypadChannel, EditDistanceChannel or an object like them
         ``bind(words)`` returns an object whose method ``candidates(observation)``
@@ -84,7 +84,7 @@ class NoisyChannelDecoder(SequenceInference):
     Attributes
     ----------
     transition_model_ : BackoffModel or automaton
-        The language model, with a class for unknown words. With `beam_width` an object
+        The language model, with a class for unknown words. With `beam_width`, an object
         with the `labels` and the states of the language model.
 
     language_model_ : estimator or BackoffModel
@@ -95,7 +95,7 @@ class NoisyChannelDecoder(SequenceInference):
 
     See Also
     --------
-    HighOrderHMM : Emissions learnt from labelled sequences.
+    HighOrderHMM : Emissions learned from labelled sequences.
 
     Notes
     -----
@@ -105,8 +105,8 @@ class NoisyChannelDecoder(SequenceInference):
     for V words: about the share of English words that are not among the V most frequent
     words. A model without an unknown word gets such a word.
 
-    A missing observation (None) allows every word, which makes a lattice of the whole
-    vocabulary: exact, but slow.
+    A missing observation (None) allows every word, so that the lattice has the whole
+    vocabulary, which is exact but slow.
 
     With `beam_width`, one call per position computes the rows of all kept histories.
     Histories with equal states are merged. If the model does not have an unknown word,
@@ -176,7 +176,7 @@ class NoisyChannelDecoder(SequenceInference):
         ----------
         X : iterable of sentences, default=None
             Clean text, as `LanguageModel` reads it. Ignored if `language_model` is
-            fitted already.
+            already fitted.
 
         y : list of sentences, default=None
             The clean sentences if X holds noisy sentences, so that cross-validation
@@ -210,7 +210,7 @@ class NoisyChannelDecoder(SequenceInference):
             if not frozen and getattr(fitted, "from_file", False):
                 raise ValueError(
                     "language_model was read from a file, and fit would train another "
-                    "model in its place; give it as FrozenEstimator(language_model), "
+                    "model in its place; give FrozenEstimator(language_model), "
                     "or give its backoff_model_"
                 )
             if not frozen and text is None:
@@ -286,7 +286,7 @@ class NoisyChannelDecoder(SequenceInference):
             positions, approximate = [], False
             for j, o in enumerate(sequence):
                 o = None if is_unknown(o) else o
-                # 1 and 1.0 are equal, and a channel may spell them.
+                # 1 and 1.0 are equal, but a channel may use their spelling.
                 key = o, repr(o)
                 try:
                     known = key in found
@@ -303,7 +303,7 @@ class NoisyChannelDecoder(SequenceInference):
         return read
 
     def _candidates(self, observation, unknown):
-        """(class ids, log factors, whether some were dropped)."""
+        """(class ids, log-factors, whether candidates were dropped)."""
         if observation is None:
             return self._class_of_label, np.zeros(len(self._class_of_label)), False
         found = self._bound.candidates(observation)
@@ -327,7 +327,7 @@ class NoisyChannelDecoder(SequenceInference):
                 f"channel: log_unknown of {observation!r:.60} must be finite or -inf, "
                 f"got {own}"
             )
-        # The first values are those of the empty context.
+        # The first values of `log_prob` are for the empty context.
         empty = self.transition_model_.log_prob[unknown]
         scale = np.log(_unknown_share(len(self._words))) - empty
         own += scale * self.transition_weight
@@ -352,13 +352,14 @@ class NoisyChannelDecoder(SequenceInference):
 
         given : list of sequences, default=None
             Known words. Each observation has None (unknown), a word, or a set or list
-            of words of which one is right. The answer is exact under this condition.
+            of words of which one is right. The probabilities are exact given this
+            condition.
 
         Returns
         -------
         proba : list of list of (words, proba)
-            For every observation its candidates and their probabilities, most
-            probable first; all 0 if no decoding of the sentence is possible.
+            The candidates of every observation and their probabilities, most probable
+            first; all 0 if no decoding of the sentence is possible.
 
         Raises
         ------

@@ -1,8 +1,8 @@
 """Expectation-maximisation of a tagger on sequences whose labels are partly known.
 
-The expectations are sums over the exact lattice of the model in which every history of
-order - 1 labels is a state. So the expected counts are those of n-grams of full length,
-and the smoother reads them as it reads the n-grams of labelled sequences.
+The expectations are sums over the exact lattice of a model in which every history of
+order - 1 labels is a state. So the expected counts are counts of n-grams of full
+length, and the smoother takes them in the same way as counts of labelled sequences.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ._factors import Factors
 from ._lattice import LatticeSolver
 
 MAX_HISTORIES = 1_000_000
-# Weight of an unknown label beside 1 for a known label: at 1, many sequences without
-# labels give the classes another meaning than the labels had. Of 0.02, 0.05 and 0.1 it
-# is the most accurate on EWT (development part) if 3, 10 or 30 % have labels.
+# Weight of an unknown label; the weight of a known label is 1. With weight 1, many
+# sequences without labels change the meaning of the classes. Of 0.02, 0.05 and 0.1,
+# 0.02 is the most accurate on EWT (development part) if 3, 10 or 30 % have labels.
 UNLABELLED_WEIGHT = 0.02
-# An iteration that gains no more than this share of the objective is the last.
+# Stop after an iteration that gains at most this share of the objective.
 TOLERANCE = 1e-5
 # Parts of the sums. Their number is fixed, so that rounding does not depend on n_jobs.
 _PARTS = 8
@@ -50,9 +50,9 @@ def maximise(
 ) -> Maximum:
     """Expectation-maximisation, from the known labels or from random counts.
 
-    X is that of `tagger`, the `HighOrderHMM`, which has the other parameters; in `ids`
-    -1 is an unknown label. ValueError if nothing is observed, the order is too high, or
-    a sequence has no possible labelling.
+    X: the sequences. tagger: the `HighOrderHMM` with the other parameters. ids: label
+    ids, -1 for an unknown label. ValueError if nothing is observed, the order is too
+    high, or a sequence has no possible labelling.
     """
     known = any((some >= 0).any() for some in ids)
     counts = weight
@@ -124,7 +124,7 @@ def _of_counts(factors, windows, observed, followed, emitted):
         model, prior = factors.transitions(
             windows[at], target.astype(np.int32), followed[at, target]
         )
-    # Every observation with each of its labels and weights, as one sequence.
+    # One sequence, with each observation repeated for each of its labels.
     at, label = np.nonzero(emitted)
     X = [[observed.symbols[i] for i in at.tolist()]]
     emission = factors.emissions(X, [label], [emitted[at, label]])
@@ -132,7 +132,7 @@ def _of_counts(factors, windows, observed, followed, emitted):
 
 
 def histories(n_labels: int, order: int) -> np.ndarray:
-    """All histories of order - 1 labels, and shorter ones after the start.
+    """All histories of order - 1 labels, and all shorter histories after the start.
 
     Rows of label ids: n_labels for the start, -1 before it. ValueError if there are
     more than a million.
@@ -158,7 +158,7 @@ def histories(n_labels: int, order: int) -> np.ndarray:
 def with_histories(model: BackoffModel, windows: np.ndarray) -> BackoffModel:
     """The same model with the contexts of `histories` as nodes; no query changes.
 
-    Its symbols and classes are in the order of the ids.
+    The symbols and classes of the model must be in the order of the ids.
     """
     rows = [model.tree.windows(), windows]
     tree, (index, _) = tree_of_windows(rows, model.n_symbols)
@@ -176,13 +176,14 @@ class ObservedSequences(NamedTuple):
     """Sequences as numbers: what was observed, and the labels that are known."""
 
     symbols: list  # the distinct observations
-    code: list  # an int array per sequence: which of them, -1 if missing
+    code: list  # an int array per sequence: indices of symbols, -1 if missing
     known: list  # an int array per sequence: label ids, -1 if unknown
     weight: np.ndarray  # (n_sequences,)
 
     @classmethod
     def of(cls, X: list, known: list, weight: np.ndarray) -> ObservedSequences:
-        """Equal observations share a number; each unhashable one gets a new number."""
+        """Equal observations share a number; each unhashable observation gets a new
+        number."""
         index: dict[Any, int] = {}
         symbols: list = []
         code = []
@@ -221,7 +222,7 @@ def expect(
 
     ValueError if a sequence has no possible labelling.
 
-    automaton: of the present transition model, with every history as a node.
+    automaton: of the current transition model, with every history as a node.
     log_factor: log p(o | y) by observation and label, -inf if ruled out; the last row
     is for a missing observation.
     class_of_label: class of the automaton for each label.
@@ -232,7 +233,8 @@ def expect(
     n_labels = log_factor.shape[1]
     end = automaton.end_class >= 0
     if end:
-        # One more label, and the observation before the last that has only this label.
+        # Add a label for the end, and a row (before the last) whose only label is the
+        # end.
         log_factor = np.insert(log_factor, -1, -np.inf, axis=0)
         log_factor = np.insert(log_factor, n_labels, -np.inf, axis=1)
         log_factor[-2, n_labels] = 0.0
@@ -273,9 +275,10 @@ def expect(
 
 
 def _candidates(observed, block, log_factor, class_of_label, end):
-    """Of some sequences: (candidates of each; observation and label of all of these).
+    """(candidates of each sequence of a block, observation and label of each
+    candidate).
 
-    end: each sequence ends with one more observation, the one before the last.
+    end: whether each sequence is extended by the end, the row before the last.
     """
     length = np.array([len(code) for code in observed.code[block]])
     code = np.concatenate(observed.code[block])
@@ -307,7 +310,7 @@ def random_counts(
     observed: ObservedSequences,
     rng: np.random.RandomState,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Random counts to start from: (after each history, of each observation)."""
+    """Random counts for a start: (of classes by history, of labels by observation)."""
     n_histories = 0 if windows is None else len(windows)
     n_classes = factors.n_labels + factors.end
     followed = rng.dirichlet(np.ones(n_classes), size=n_histories)
@@ -316,7 +319,7 @@ def random_counts(
         minlength=len(observed.symbols),
     )
     shares = factors.emission._random_shares(observed.symbols, factors.n_labels, rng)
-    # Rows large enough for a smoother to leave them as random as they are.
+    # Large counts, so that a smoother hardly changes the random shares.
     return followed * 100.0 * n_classes, shares * times[:, None]
 
 

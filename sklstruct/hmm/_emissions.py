@@ -25,13 +25,13 @@ random_state : RandomState
 
 
 class Emission(BaseEstimator):
-    """Base: `fit(X, ids, n_labels)`, then `candidates(X)`.
+    """Base of emission models, with `fit(X, ids, n_labels)` and `candidates(X)`.
 
-    `ids` holds an array of label ids for each sequence of X; `candidates` gives (label
+    `ids` has an array of label ids for each sequence of X; `candidates` returns (label
     ids, log-factors) for every observation, None for a missing observation.
     """
 
-    # True if candidates may be dropped without a bound that rules them out.
+    # True if possible candidates may be dropped.
     approximate_ = False
 
     def fit(
@@ -45,15 +45,14 @@ class Emission(BaseEstimator):
             Observations; None or NaN is a missing observation.
 
         ids : list of ndarray
-            Label ids 0..n_labels-1, one per observation; -1 is an unknown label, as if
-            the observation were missing.
+            Label ids 0..n_labels-1, one per observation. An observation with an unknown
+            label, -1, is left out, as a missing observation is.
 
         n_labels : int
             At least 1.
 
         weight : list of ndarray, default=None
-            Weight of each observation with its label, at least 0, fractional or not.
-            None: 1.
+            Weight of each observation with its label, at least 0. None: 1.
 
         Returns
         -------
@@ -63,7 +62,7 @@ class Emission(BaseEstimator):
         label = np.concatenate(ids) if len(ids) else np.empty(0, dtype=np.int32)
         observations = list(itertools.chain.from_iterable(X))
         keep = label >= 0
-        if set(map(type, observations)) != {str}:  # of which none is missing
+        if set(map(type, observations)) != {str}:  # a string is never missing
             keep &= ~np.fromiter(map(is_unknown, observations), bool, label.size)
         flat = None if weight is None else np.concatenate(weight)
         if flat is not None:
@@ -86,7 +85,7 @@ class Emission(BaseEstimator):
         Parameters
         ----------
         X : list of sequences of observations
-            Of any lengths; None or NaN is a missing observation.
+            Sequences of any lengths; None or NaN is a missing observation.
 
         Returns
         -------
@@ -106,12 +105,12 @@ class Emission(BaseEstimator):
         return 0.0
 
     def _random_shares(self, observations, n_labels, rng):
-        """(n_observations, n_labels) to start from where no label is known."""
+        """(n_observations, n_labels) random shares for a start without known labels."""
         return rng.dirichlet(np.ones(n_labels), size=len(observations))
 
 
 class RowsEmission(Emission):
-    """Base of emissions that give the factors of many observations at once."""
+    """Base of emissions that compute the factors of many observations at once."""
 
     _ids: np.ndarray  # labels that were observed; only these are candidates
 
@@ -139,8 +138,8 @@ class CategoricalEmission(Emission):
     Parameters
     ----------
     floor : float, default=0
-        :math:`\varepsilon`, in 0..1. At 0 a known observation allows only the labels
-        that it was seen with; above, all labels are candidates everywhere.
+        :math:`\varepsilon`, in 0..1. With 0, a known observation allows only the labels
+        that it was seen with; above 0, all labels are candidates of all observations.
 
     Attributes
     ----------
@@ -198,7 +197,7 @@ class CategoricalEmission(Emission):
         Returns
         -------
         n : int
-            One less than the symbols for each label.
+            For each label, the number of symbols minus one.
         """
         return len(self.label_counts_) * (self.n_symbols_ - 1)
 
@@ -208,7 +207,7 @@ class CategoricalEmission(Emission):
         Parameters
         ----------
         symbols : sequence of symbols
-            Those that `fit` has not seen have the probability 0.
+            Symbols that `fit` has not seen have the probability 0.
 
         Returns
         -------
@@ -232,7 +231,8 @@ class CategoricalEmission(Emission):
         Returns
         -------
         observations : list of symbols
-            As `fit` has seen them; with `floor` above 0 the probabilities are scaled.
+            Symbols that `fit` has seen; if `floor` is above 0, the probabilities are
+            scaled.
         """
         symbols = list(self._known)
         bounds = self.probabilities(symbols).cumsum(axis=0)
@@ -244,7 +244,8 @@ class CategoricalEmission(Emission):
 
 
 def distinct(observations: Iterable) -> dict[Any, Any]:
-    """A dict with a key for each symbol; TypeError says how to pass other values."""
+    """A dict with a key for each symbol; TypeError for symbols that are not
+    hashable."""
     found: dict[Any, Any] = {}
     for o in observations:
         try:
@@ -270,7 +271,7 @@ def count_symbols(
 
 
 def weight_option(estimator: Any, weight: np.ndarray) -> dict:
-    """The argument of `fit` that holds the weights of samples."""
+    """The keyword argument of `fit` with the weights of samples."""
     keyword = weight_keyword(estimator)
     if keyword is None:
         raise TypeError(

@@ -26,10 +26,11 @@ EMISSIONS: dict[str, type[Emission]] = {
 class Factors:
     """Learns P(y) and p(o | y); each call fits clones of both estimators.
 
-    `smoothing` and `emission` are those of `HighOrderHMM`. Labels, whose ids stand for
-    `classes`, are predicted from the order - 1 before them. `end` says whether the end
-    of a sequence is a class of the transitions, and `given` is the transition model, if
-    it is not learnt. `class_of_label` has the class of this model for each label.
+    `smoothing` and `emission` are as in `HighOrderHMM`. Label ids are indices into
+    `classes`; a label is predicted from the order - 1 labels before it. `end`: whether
+    the end of a sequence is a class of the transitions. `given`: the transition model,
+    if it is not learned. `class_of_label` has the class of the transition model for
+    each label.
     """
 
     def __init__(
@@ -62,7 +63,8 @@ class Factors:
     def transitions(
         self, contexts: Any, targets: Any, counts: Any
     ) -> tuple[BackoffModel, float]:
-        """A model of the labels from windows of their ids, and log of its prior."""
+        """A model of the labels from windows of their ids, and the logarithm of its
+        prior."""
         if self.given is not None:
             return self.given, 0.0
         if not self.end:

@@ -33,9 +33,9 @@ from ._em import MAX_HISTORIES, maximise
 from ._factors import EMISSIONS, Factors
 from ._inference import SequenceInference
 
-# Iterations of expectation-maximisation, with known labels and without. The few were
-# chosen on the development part of UD English EWT with 1, 3, 10 and 30 % of the
-# sentences labelled: accuracy is largest after 1 to 2 and falls from there.
+# Iterations of expectation-maximisation, with and without known labels. _FEW_ITERATIONS
+# was tuned on the development part of UD English EWT with 1, 3, 10 and 30 % of the
+# sentences labelled: accuracy is largest after 1 to 2 iterations and then falls.
 _FEW_ITERATIONS, _MANY_ITERATIONS = 2, 100
 
 
@@ -70,8 +70,8 @@ class HighOrderHMM(SequenceInference):
         is wrapped in a `ClassifierEmission`.
 
     classes : int or array-like of shape (n_classes,), default=None
-        The possible labels; a number n, at most a million, stands for 0..n-1. None:
-        those of y.
+        The possible labels; a number n, at most a million, stands for 0..n-1. None: the
+        labels of y.
 
     end : bool, default=True
         Whether the model predicts the end of a sequence, :math:`y_{L+1}`. Use False for
@@ -99,9 +99,9 @@ class HighOrderHMM(SequenceInference):
         not use this parameter.
 
     decoding : {"path", "posterior"}, default="path"
-        The answer of `predict`: the most probable sequence of labels, or at each
-        position the label with the largest marginal probability, which has the largest
-        expected accuracy and may be an impossible sequence.
+        The result of `predict`: the most probable sequence of labels, or at each
+        position the label with the largest marginal probability. The second has the
+        largest expected accuracy, but can be an impossible sequence.
 
     max_states : int, default=1_000_000
         Largest number of states of the lattice of a sequence of up to 1000 positions,
@@ -135,32 +135,32 @@ class HighOrderHMM(SequenceInference):
 
     See Also
     --------
-    NoisyChannelDecoder : Candidates from a channel instead of learnt emissions.
-    sklstruct.LanguageModel : Models of sequences that are observed.
+    NoisyChannelDecoder : Candidates from a channel instead of learned emissions.
+    sklstruct.LanguageModel : Models of observed sequences.
 
     Notes
     -----
-    Unknown labels are learnt by expectation-maximisation of
+    Unknown labels are learned by expectation-maximisation of
 
     .. math::
         F = \sum_s w_s \log \sum_{y \in Y_s} P(y, o_s) + R ,
 
     with :math:`Y_s` the labellings that agree with the known labels of sequence s, and
-    R the prior of `smoothing` (see below). The weight :math:`w_s` is its
-    `sample_weight` times the mean over its positions of 1 for a known label and 0.02
-    for an unknown label, so that many sequences without labels do not give the classes
-    another meaning. If no label is known at all, the weight is the `sample_weight`. The
-    fit ends when an iteration gains at most 1e-5 of F.
+    R the prior of `smoothing` (see below). The weight :math:`w_s` is the
+    `sample_weight` of s times the mean over its positions of 1 for a known label and
+    0.02 for an unknown label, so that many sequences without labels do not change the
+    meaning of the classes. If no label is known in any sequence, the weight is the
+    `sample_weight`. The fit ends when an iteration gains at most 1e-5 of F.
 
     Expected n-grams and emissions are sums over the exact lattice, whose states are all
     histories of n - 1 labels; `smoothing` and `emission` learn from these sums as from
     counts. With ``AdditiveLM`` R is the logarithm of its Dirichlet prior, and with
     ``CategoricalEmission()`` every iteration then raises F. Other smoothers do not
-    maximise such an objective; R is 0, and an iteration that would lower F is dropped
-    and ends the fit. The factors of `SuffixEmission` and `ClassifierEmission` are
-    :math:`p(o \mid y)` up to a number that depends on o alone.
+    maximise such an objective. R is then 0, and an iteration that would lower F is
+    undone and ends the fit. The factors of `SuffixEmission` and `ClassifierEmission`
+    are :math:`p(o \mid y)` up to a number that depends on o alone.
 
-    With some hundred thousand labelled tokens, order 3 or 4 is most often the best, and
+    With some hundred thousand labelled tokens, order 3 or 4 is usually the best, and
     higher orders are not more accurate. See the user guide.
 
     References
@@ -239,17 +239,18 @@ class HighOrderHMM(SequenceInference):
         Parameters
         ----------
         X : list of sequences of observations
-            Of any lengths; what an observation is depends on `emission`. None or NaN
-            is a missing observation.
+            Sequences of any lengths; the type of an observation depends on `emission`.
+            None or NaN is a missing observation.
 
         y : list of sequences of labels, default=None
-            As long as those of X. None is an unknown label, and so is -1 if labels
-            are integers; None for a sequence is None for all its labels. y=None: all
-            are unknown, which needs `classes`.
+            Sequences of labels with the lengths of the sequences of X. An unknown label
+            is None, or -1 if labels are integers; None for a sequence means that all
+            its labels are unknown. With y=None all labels are unknown, and `classes`
+            must be given.
 
         sample_weight : array-like of shape (n_sequences,), default=None
-            Weight of each sequence: finite, at least 0. An integer is as many
-            repetitions; a sequence of weight 0 is left out.
+            Weight of each sequence: finite, at least 0. A sequence of weight n counts
+            as n sequences; a sequence of weight 0 is left out.
 
         Returns
         -------
@@ -267,8 +268,8 @@ class HighOrderHMM(SequenceInference):
         Warns
         -----
         ConvergenceWarning
-            If expectation-maximisation still gains after `max_iter` iterations, unless
-            this is None and a label is known.
+            If expectation-maximisation has not converged after `max_iter` iterations,
+            unless `max_iter` is None and a label is known.
         """
         validate_parts(self.smoothing, self.emission)
         X = check_sequences(X)
@@ -379,7 +380,7 @@ class HighOrderHMM(SequenceInference):
         return object_array(out)
 
     def joint_log_proba(self, X: Sequence, y: Sequence) -> np.ndarray:
-        """log P(y, o) of given labels and the observations.
+        """Natural logarithm of P(y, o) for given labels and observations.
 
         Parameters
         ----------
@@ -392,7 +393,7 @@ class HighOrderHMM(SequenceInference):
         Returns
         -------
         log_proba : ndarray of shape (n_sequences,)
-            -inf for labels that an observation or the model rules out, never NaN.
+            -inf for labels of probability 0; never NaN.
 
         Raises
         ------
@@ -434,8 +435,8 @@ class HighOrderHMM(SequenceInference):
             At least 0.
 
         max_length : int, default=100
-            A sequence that does not end before is cut after this many labels; all
-            sequences are, if the model predicts no end.
+            A longer sequence is cut after this many labels. If the model does not
+            predict an end, all sequences have this length.
 
         random_state : int, RandomState, Generator or None, default=None
             Source of the random numbers.
@@ -443,7 +444,7 @@ class HighOrderHMM(SequenceInference):
         Returns
         -------
         X : list of list of observations
-            As ``emission_.sample`` draws them.
+            Observations from ``emission_.sample``.
 
         y : list of list of labels
             The labels.
@@ -550,7 +551,8 @@ class HighOrderHMM(SequenceInference):
 
 
 def _distinct_labels(y: list, classes: Any) -> np.ndarray:
-    """The possible labels, sorted: those given, or those of all sequences."""
+    """The possible labels, sorted: the given classes, or the labels of all
+    sequences."""
     code: dict[Any, Any] = {}
     for i, labels in enumerate(y):
         code |= _once(f"y[{i}]", labels)

@@ -1,4 +1,4 @@
-"""Answers of both estimators: paths, marginals, samples, scores."""
+"""Inference of both estimators: paths, marginals, samples, scores."""
 
 from __future__ import annotations
 
@@ -52,24 +52,24 @@ class Decoding(NamedTuple):
     Attributes
     ----------
     labels : object ndarray of shape (n_sequences,)
-        One array of labels per sequence; of None if no path is possible.
+        One array of labels per sequence; an array of None if no path is possible.
 
     log_proba : ndarray of shape (n_sequences,)
         Joint log-probability of the path and the observations; -inf: impossible.
 
     gap : ndarray of shape (n_sequences,)
-        Certified: no path is better by more. Above 1e-9 only if `max_states` cut the
-        lattice and ended the refinement; ``inf`` if no possible path was found by
-        then, or if a beam left out a history.
+        Upper bound of how much better another path can be, in nats. Above 1e-9 only if
+        `max_states` limited the lattice and ended the refinement; ``inf`` if no
+        possible path was found until then, or if a beam left out a history.
 
     n_iterations : ndarray of shape (n_sequences,)
-        Refinements of the bound, 0 if the lattice answered.
+        Refinements of the bound, 0 if the lattice was used.
 
     n_states : ndarray of shape (n_sequences,)
-        States of the lattice (those that pruning left) or of the bound.
+        States of the lattice (after pruning) or of the bound.
 
     approximate : ndarray of bool of shape (n_sequences,)
-        True if candidates or histories were dropped that no bound had ruled out.
+        True if candidates or histories were dropped that may be on the best path.
     """
 
     labels: np.ndarray
@@ -86,8 +86,7 @@ class Inspection(NamedTuple):
     Attributes
     ----------
     states, pruned : ndarray of shape (n_positions + 1,)
-        States of the lattice per position, the start first; and those that pruning
-        leaves.
+        States of the lattice per position, the start first; before and after pruning.
 
     labels : ndarray or list
         The best labels.
@@ -105,8 +104,8 @@ class Inspection(NamedTuple):
 class SequenceInference(BaseEstimator):
     """Methods over `transition_model_`, `_read(X)` and the parameters of inference.
 
-    `_read(X)` gives (positions, approximate) for each sequence: positions is a list
-    of (ids, log-factors); `_labels(ids, sequence)` names them.
+    `_read(X)` returns (positions, approximate) for each sequence: positions is a list
+    of (ids, log-factors); `_labels(ids, sequence)` returns the labels of ids.
     """
 
     _parameter_constraints: dict = {
@@ -131,8 +130,8 @@ class SequenceInference(BaseEstimator):
         raise NotImplementedError
 
     def _set_fitted(self, **fitted: Any) -> Self:
-        """Set the attributes of a fit in one assignment, so that an error or an
-        interrupt before leaves the model of an earlier fit whole."""
+        """Set the attributes of a fit in one assignment, so that an error or interrupt
+        in `fit` does not change an earlier fitted model."""
         self.__dict__ = stored(self) | fitted
         return self
 
@@ -145,7 +144,7 @@ class SequenceInference(BaseEstimator):
             check_ids("_class_of_label", ids, 0, n_classes, "class")
             self._class_of_label = ids
 
-    @cached_property  # not pickled: made from the model in one pass
+    @cached_property  # not pickled: quickly computed from the model
     def _weighted(self):
         return ContextAutomaton(self.transition_model_, self.transition_weight)
 
@@ -161,7 +160,8 @@ class SequenceInference(BaseEstimator):
         return tags
 
     def _sentences(self, X, given=None, sums=True):
-        """(X, candidates, approximate); sums: whether a beam cannot answer."""
+        """(X, candidates, approximate); sums: whether sums over labellings are
+        needed."""
         check_is_fitted(self, "transition_model_")
         X = check_sequences(X)
         end = self._automaton.end_class
@@ -174,7 +174,7 @@ class SequenceInference(BaseEstimator):
         return X, [make_candidates(p, end) for p in positions], [a for _, a in read]
 
     def _map(self, function, sentences):
-        """function(solvers, candidates) of every sentence, over threads."""
+        """function(solvers, candidates) of every sentence, in threads."""
         automaton = self._automaton
         solvers = threading.local()
 
@@ -303,7 +303,8 @@ class SequenceInference(BaseEstimator):
         Returns
         -------
         labels : list of list
-            The labels of every sequence; None for each if no labelling is possible.
+            The labels of every sequence; all labels are None if no labelling is
+            possible.
 
         Raises
         ------
@@ -356,7 +357,7 @@ class SequenceInference(BaseEstimator):
 
     @shared_docs(given=GIVEN)
     def log_likelihood(self, X: Sequence, given: Sequence | None = None) -> np.ndarray:
-        """log Z: log of the summed weight of all labellings of each sequence.
+        """Natural logarithm of the sum over all labellings of each sequence, log Z.
 
         Parameters
         ----------
@@ -443,8 +444,8 @@ class SequenceInference(BaseEstimator):
             None or NaN is a missing observation.
 
         y : list of sequences of labels, default=None
-            Unknown labels (None, or -1 if labels are integers) do not count. None: the
-            score is the log-likelihood of X, by which models without labels are chosen.
+            Unknown labels (None, or -1 if labels are integers) are not counted. None:
+            the score is the log-likelihood of X, for model selection without labels.
 
         sample_weight : array-like of shape (n_sequences,), default=None
             Weight of each sequence, at least 0.

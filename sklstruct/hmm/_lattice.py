@@ -13,13 +13,14 @@ from . import _lattice_fast as _fast
 from ._automaton import ContextAutomaton
 from ._candidates import Candidates, Decoded
 
-# Above this range of log-weights a history that is negligible beside another one
-# could be the only one left: see the modes of the kernel.
+# With a larger range of log-weights, a history of negligible weight could be the only
+# possible history later; see the modes of the kernel.
 _LINEAR_RANGE = 300.0
-# From this number of candidates on, bounds cost less than the states that they drop.
+# From this number of candidates per position on, pruning by bounds saves time.
 PRUNE_FROM = 256
 _BEAM = 32
-# A sequence of so many positions may have `max_states` states, a longer one more.
+# A sequence of up to so many positions may have `max_states` states, a longer sequence
+# more.
 _POSITIONS = 1000
 _NO_BOUND = np.empty(0)
 
@@ -29,23 +30,23 @@ class LatticeTooLargeError(ValueError):
 
 
 class LatticeSolver:
-    """Lattices over one automaton; scratch memory of one thread.
+    """Lattices over one automaton, with the scratch memory of one thread.
 
-    `LatticeTooLargeError` is raised for a sentence of more than `max_states` states, or
-    of more for each 1000 positions.
+    `LatticeTooLargeError` is raised for a lattice of more than `max_states` states, or,
+    for a sentence of more than 1000 positions, per 1000 positions.
     """
 
     def __init__(self, automaton: ContextAutomaton, max_states: int = 1_000_000):
         self.automaton = automaton
         self.max_states = int(max_states)
-        self._dropped = np.empty(1)  # bound of the paths that the last beam left out
+        self._dropped = np.empty(1)  # upper bound of the paths that a beam left out
         sizes = automaton.n_nodes, automaton.n_nodes, automaton.n_classes
         self._maps = [np.full(n, -1, dtype=np.int32) for n in sizes]
         capacity = min(4096, self.max_states)
         self._work = _fast.Workspace(automaton, self._maps, 8, capacity)
 
     def _reserve(self, width, capacity=0):
-        """Room for so many candidates per position and so many states."""
+        """Make room for so many candidates per position and so many states."""
         work = self._work
         if width > work.width or capacity > work.capacity:
             width, capacity = max(width, work.width), max(capacity, work.capacity)
@@ -56,7 +57,7 @@ class LatticeSolver:
         return work
 
     def _forward(self, c, mode, bound=_NO_BOUND, threshold=-np.inf, beam=0):
-        """The lattice, in this solver's buffers: to be used before the next one."""
+        """The lattice, in this solver's buffers, which the next call overwrites."""
         ptr = np.empty(c.n_positions + 2, dtype=np.int64)
         capacity, most = 0, self._most_states(c)
         while True:
@@ -85,15 +86,16 @@ class LatticeSolver:
         )
 
     def bounds(self, c: Candidates) -> np.ndarray:
-        """Upper bound of all that follows each candidate, from bigram bounds."""
+        """Upper bound of the score after each candidate, from bigram bounds."""
         out = np.empty(len(c.ids))
         _back.bounds(self._reserve(c.width), c.ptr, c.ids, c.log_factor, out)
         return out
 
     def best_lattice(self, c: Candidates, prune: bool | None = None) -> Lattice:
-        """The lattice of best scores, without the states that no best path can use.
+        """The lattice of best scores, without states that cannot be on a best path.
 
-        It is pruned if `prune` is true, or None and positions have many candidates.
+        The lattice is pruned if `prune` is True, or None and a position has many
+        candidates.
         """
         if prune is None:
             prune = c.width >= PRUNE_FROM
@@ -103,7 +105,7 @@ class LatticeSolver:
         lattice = self._forward(c, _fast.MAX, bound, -np.inf, _BEAM)
         if np.diff(lattice.ptr).max() < _BEAM:
             return lattice  # nothing was dropped
-        # -inf if the beam lost every possible path: nothing is dropped then.
+        # -inf if the beam has no possible path; then no state is dropped.
         threshold = _just_below(lattice.best()[1])
         return self._forward(c, _fast.MAX, bound, threshold)
 
@@ -114,12 +116,12 @@ class LatticeSolver:
         return Decoded(path, log_proba, 0.0, 0, int(lattice.ptr[-1]))
 
     def decode_within(self, c: Candidates) -> Decoded:
-        r"""A path of a lattice that does not fit, with its certified gap.
+        r"""A path of a lattice that is too large, with an upper bound of its gap.
 
         A beam takes as many states of a position as `max_states` allows. With
         :math:`\alpha(s)` the best score that ends in state s and h(s) the upper bound
-        of all that follows, every path that the beam lost has a first state s that it
-        left out, and its score is at most
+        of the score of all that follows, every path that the beam lost contains a first
+        state s that the beam left out, and the score of the path is at most
 
         .. math::
             \max_{s \text{ left out}} \alpha(s) + h(s) .
@@ -134,7 +136,7 @@ class LatticeSolver:
         lattice = self._forward(c, _fast.MAX, bound, -np.inf, beam)
         path, found = lattice.best()
         n_states, gap = int(lattice.ptr[-1]), float(self._dropped[0]) - found
-        # Nothing was left out, or no possible path was.
+        # No state was left out, or no possible path was left out.
         if self._dropped[0] == -np.inf or gap <= 0.0:
             return Decoded(path, found, 0.0, 0, n_states)
         within = Decoded(path, found, gap, 0, n_states)
@@ -160,7 +162,7 @@ class LatticeSolver:
 class Lattice(NamedTuple):
     """States of the positions of one sentence with their forward scores.
 
-    Position 0 is the sentence start; position i is after i symbols.
+    Position 0 is the sentence start; position i follows i symbols.
     """
 
     solver: LatticeSolver
@@ -204,9 +206,9 @@ class Lattice(NamedTuple):
     def n_best(self, n: int) -> list[tuple[np.ndarray, float]]:
         """The n best paths: best-first search backwards.
 
-        The score of a state is the best that can precede it, so every entry of the
-        queue is one path's exact score and entries are disjoint sets of paths: entries
-        below the n-th best can be dropped.
+        The score of a state is the best score of a path to it, so every entry of the
+        queue has the exact score of one path. Entries are disjoint sets of paths, so
+        entries below the n-th best can be dropped.
         """
         c, last = self.c, self.c.n_positions
         final = self._slice(last)
@@ -255,7 +257,7 @@ class Lattice(NamedTuple):
         return float(np.logaddexp.reduce(final)) if len(final) else -np.inf
 
     def _after(self):
-        """log of the sum over all continuations, for every state."""
+        """Logarithm of the sum over all continuations, for every state."""
         c = self.c
         after = np.empty(len(self.score))
         _back.backward(
@@ -268,8 +270,8 @@ class Lattice(NamedTuple):
         """Add the expected number of times that each class follows each context.
 
         followed: (n_nodes, n_classes), changed in place. The result is (`log_z`,
-        `weight` times the posterior probability of each candidate); `weight` is that of
-        the sentence.
+        `weight` times the posterior probability of each candidate); `weight` is the
+        weight of the sentence.
         """
         c = self.c
         share = np.zeros(len(c.ids))
@@ -300,7 +302,8 @@ class Lattice(NamedTuple):
         return out
 
     def sample(self, n: int, rng: np.random.RandomState) -> np.ndarray:
-        """(n, length) class ids: independent draws, by filtering and going back.
+        """(n, length) class ids: independent draws, by backward sampling from forward
+        sums.
 
         ValueError if no path is possible.
         """
@@ -334,7 +337,8 @@ class Lattice(NamedTuple):
 
 
 def _just_below(score):
-    """A score that the rounding of a bound does not take for unreachable."""
+    """A slightly smaller score, so that rounding of a bound does not drop a best
+    path."""
     return score - 1e-9 * (1.0 + abs(score))
 
 

@@ -1,6 +1,6 @@
-"""Answers of the lattice, going back: paths, bounds, sums over continuations, counts.
+"""Backward passes over the lattice: paths, bounds, sums over continuations, counts.
 
-The states and forward scores are those that `_lattice_fast.forward` wrote.
+The states and forward scores are written by `_lattice_fast.forward`.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -38,8 +38,8 @@ def trace(
 ):
     """Best path into a state of a position (1 = after the first symbol).
 
-    The predecessor is the one whose step gives the state's own score; a state that
-    could not even with the largest probability of the class is not looked at.
+    The predecessor is the state whose step gives the state's own score. States that
+    could not reach this score with the largest probability of the class are skipped.
     """
     cdef Py_ssize_t i, s, best
     cdef int k, y
@@ -65,7 +65,7 @@ def trace(
                 if x > top:
                     top = x
                     best = s
-            # Every state was reached from one of the position before it.
+            # Every state was reached from a state of the position before.
             state = best if best >= 0 else state_ptr[i]
 
 
@@ -73,11 +73,12 @@ def bounds(
     Workspace w, const long long[::1] cand_ptr,
     const int[::1] candidate, const double[::1] observed, double[::1] bound,
 ):
-    """Upper bound of all that follows each candidate, by bigram max-backoffs.
+    """Upper bound of the score after each candidate, by bigram max-backoffs.
 
-    h_i(x) = max_y w(y | x) + o_{i+1}(y) + h_{i+1}(y). The classes that x does not
-    store share one factor, so that the largest of their values at the root is enough:
-    the TOP largest are kept in order and nearly always hold one that x lacks.
+    h_i(x) = max_y w(y | x) + o_{i+1}(y) + h_{i+1}(y). All classes for which x has no
+    arc share one factor, so the largest of their values at the root is enough. The TOP
+    largest values are kept in order, and nearly always contain a class for which x has
+    no arc.
     """
     cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
     cdef long long here, there
@@ -147,7 +148,8 @@ def bounds(
 cdef inline double gain(
     Workspace w, int k, long long arc, const double* after_root, const double* after
 ) noexcept nogil:
-    """The value of candidate k over an arc: its step and all that follows."""
+    """The value of candidate k over an arc: its step plus the sum over
+    continuations."""
     cdef int target = w.arcs.arc_next[arc]
     cdef double x
     if target == 0:
@@ -161,11 +163,12 @@ cdef void descend(
     Workspace w, int j, int level, int row_level, double weight, double total,
     const double* after_root, const double* after,
 ) noexcept nogil:
-    """Row sums of a context and the longer ones: own[j].
+    """Set own[j], the row sums, for a context and its longer contexts.
 
-    The row of the nearest shorter context that holds a candidate is on row_level; this
-    one's is that times exp(weight) where nothing is stored, and `total` its sum. The
-    stored classes are subtracted from the sum unless digits would cancel.
+    row_level has the row of the nearest shorter context with an arc for a candidate.
+    The row of this context is that row times exp(weight) except for classes with arcs,
+    and `total` is the sum of that row. The classes with arcs are subtracted from the
+    sum unless this would be inaccurate.
     """
     cdef int c
     cdef int node = w.loc_node[j]
@@ -218,7 +221,7 @@ def backward(
 ):
     """log of the sum over all continuations, for every state.
 
-    One depth-first walk over the contexts of a position keeps a row for each level.
+    One depth-first pass over the contexts of a position keeps a row for each level.
     after_root: scratch of the largest number of candidates.
     """
     cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1

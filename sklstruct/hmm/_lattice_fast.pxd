@@ -44,7 +44,7 @@ cdef void leave(Workspace w) noexcept nogil
 
 
 cdef inline int find_held(Workspace w, int node, int level) noexcept nogil:
-    """List the candidates that a context stores; their number."""
+    """List the candidates for which a context has an arc; return their number."""
     cdef long long a, first = w.arcs.arc_ptr[node], last = w.arcs.arc_ptr[node + 1]
     cdef int* held = &w.held[level, 0]
     cdef long long* held_arc = &w.held_arc[level, 0]

@@ -1,12 +1,12 @@
-"""The minimised lattice of a high-order HMM: states and their forward masses.
+"""The minimised lattice of a high-order HMM: states and their forward scores.
 
-Two histories of one position are one state if they share the longest stored
-context. Position i + 1 is made from position i by failure-arc pushing: the active
-contexts and their shorter ones form a tree, which is walked from the leaves to the
-root. A context hands the mass of the classes that it stores to their arcs and the
-rest, one number for each candidate, times its back-off weight to its parent. A
-plain back-off arc for every class would give neither bound nor sum: the stored classes
-have to be left out, and the vectors leave them out.
+Two histories of one position are one state if they have the same longest stored
+context. Position i + 1 is computed from position i by pushing along failure arcs: the
+active contexts and their shorter contexts form a tree, which is traversed from the
+leaves to the root. A context passes the mass of the classes that it stores to their
+arcs, and the remaining mass, a number for each candidate, times its back-off weight to
+its parent. A back-off arc for all classes would be wrong, because the stored classes
+must be left out; the vectors leave them out.
 
 Masses (log domain, m(y) = the mass that arrives at a context for class y):
     MAX   the best path; a child whose best mass is below all that its parent has
@@ -15,8 +15,9 @@ Masses (log domain, m(y) = the mass that arrives at a context for class y):
     LOG   SUM by log-sum-exp, for models whose log-weights span so many nats that a
           class which only a negligible history leaves possible would be lost.
 
-Cost of a position with S states and K candidates: O(S + arcs looked at) and a vector
-of K for each context that stores a candidate (MAX: for the few that are not skipped).
+Cost of a position with S states and K candidates: O(S + visited arcs) and a vector of
+length K for each context that stores a candidate (MAX: for the few contexts that are
+not skipped).
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -33,12 +34,13 @@ cpdef enum:
 
 cdef enum:
     SCALAR = 0  # the same mass for every class
-    HOLED = 1   # the same mass, but none for the classes in the level's list
+    HOLED = 1   # the same mass, but 0 for the classes in the level's list
     VECTOR = 2  # a mass for each candidate
 
 
 cdef class Workspace:
-    """Scratch of one thread for one automaton, and the states of its last lattice.
+    """Scratch memory of one thread for one automaton, and the states of its last
+    lattice.
 
     maps: -1 for each node, each node and each class. width: candidates per position.
     capacity: states.
@@ -70,7 +72,7 @@ cdef inline void emit(Workspace w, int k, long long arc, double mass) noexcept n
     if w.bound.shape[0] and score + w.bound[w.at + k] < w.threshold:
         return
     node = w.arcs.arc_next[arc]
-    # Two classes never lead to one stored context, but several may lead to none.
+    # Different classes lead to different contexts, except for the empty context.
     at = w.mark[node] if node else w.root_state[k]
     if at < 0:
         if w.n_out >= w.room:
@@ -95,7 +97,7 @@ cdef inline void emit(Workspace w, int k, long long arc, double mass) noexcept n
 
 
 cdef void punch(Workspace w, int level) noexcept nogil:
-    """Write a HOLED level out as a vector."""
+    """Convert a HOLED level to a vector."""
     cdef double* v = &w.vec[level, 0]
     cdef int* held = &w.held[level, 0]
     cdef int k
@@ -133,7 +135,7 @@ cdef void absorb_log(Workspace w, int level, double weight, bint has) noexcept n
 
 
 cdef void visit_log(Workspace w, int j, int level) noexcept nogil:
-    """Mass of a context without that of its stored classes: MAX and LOG."""
+    """Mass of a context without the mass of its stored classes: MAX and LOG."""
     cdef int c = w.first_child[j]
     cdef int node = w.loc_node[j]
     cdef double weight, x
@@ -156,7 +158,7 @@ cdef void visit_log(Workspace w, int j, int level) noexcept nogil:
             continue
         if w.kind[level + 1] == SCALAR:
             if w.mode == MAX:
-                w.base[level] = x  # above the old one, or it would have been skipped
+                w.base[level] = x  # larger than before, as smaller values are skipped
             else:
                 w.base[level] = add_log(w.base[level], w.base[level + 1] + weight)
         else:
@@ -198,7 +200,7 @@ cdef void visit_log(Workspace w, int j, int level) noexcept nogil:
 
 
 cdef void visit_sum(Workspace w, int j, int level) noexcept nogil:
-    """The same in linear numbers: mass = exp(shift) * (base + vec[y])."""
+    """`visit_log` in linear numbers: mass = exp(shift) * (base + vec[y])."""
     cdef int c = w.first_child[j]
     cdef int node = w.loc_node[j]
     cdef double x, factor
@@ -266,7 +268,7 @@ cdef void visit_sum(Workspace w, int j, int level) noexcept nogil:
 cdef void plant(
     Workspace w, const int* node, const double* score, int n_states, int mode
 ) noexcept nogil:
-    """The tree of the active contexts and their shorter ones."""
+    """Build the tree of the active contexts and their shorter contexts."""
     cdef int s, n, j, before
     cdef bint new
     w.n_local = 0
@@ -338,7 +340,7 @@ cdef inline double best_through(Workspace w, int s) noexcept nogil:
 
 
 cdef int keep_best(Workspace w, int beam, double* rank) noexcept nogil:
-    """Leave the `beam` best states (score + bound); their number."""
+    """Keep the `beam` best states by score + bound; return their number."""
     cdef int s, n = 0, above = 0, ties
     cdef double cut, value
     for s in range(w.n_out):
@@ -363,7 +365,7 @@ cdef int keep_best(Workspace w, int beam, double* rank) noexcept nogil:
 cdef void enter(
     Workspace w, const long long[::1] cand_ptr, Py_ssize_t position
 ) noexcept nogil:
-    """Set the candidates of a position, and their slots."""
+    """Set the candidates of a position, and the slot of each class."""
     cdef int k
     w.n_candidates = <int>(cand_ptr[position + 1] - cand_ptr[position])
     w.at = cand_ptr[position]
@@ -373,7 +375,7 @@ cdef void enter(
 
 
 cdef void leave(Workspace w) noexcept nogil:
-    """Empty the slots."""
+    """Reset the slots."""
     cdef int k
     for k in range(w.n_candidates):
         w.slot[w.candidate[w.at + k]] = -1
@@ -386,12 +388,12 @@ def forward(
     long long[::1] state_ptr, int[::1] state_node, int[::1] state_candidate,
     double[::1] score, double[::1] dropped,
 ):
-    """States and their forward masses; the number of positions done.
+    """Compute states and forward scores; return the number of completed positions.
 
-    Fewer than there are: the states did not fit. bound: upper bound of the score after
-    each candidate, or empty; states below `threshold` with it are dropped.
-    beam: states kept for a position, 0 for all. dropped[0]: no path that the beam has
-    left out is better, if `bound` holds.
+    If not all positions are completed, the states did not fit. bound: upper bound of
+    the score after each candidate, or empty; states whose score plus bound is below
+    `threshold` are dropped. beam: number of states kept per position, 0 for all.
+    dropped[0]: upper bound of the paths that the beam left out, if `bound` is given.
     """
     cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
     cdef long long first, last, room = state_node.shape[0]

@@ -42,13 +42,13 @@ def write_max_arpa(
 
     See Also
     --------
-    sklstruct.language_model.LanguageModel.save : The file without the bounds.
+    sklstruct.language_model.LanguageModel.save : Writes the file without the bounds.
 
     Notes
     -----
     Every line has five fields, separated by tabs: log10 f, the n-gram, log10 bow,
-    log10 mf, log10 mbow; the lines are those of the ARPA file, in its order, and
-    numbers have no zeros at their end. An n-gram without bow has 0 there.
+    log10 mf, log10 mbow; the lines are in the order of the ARPA file, and numbers have
+    no trailing zeros. For an n-gram without back-off weight, log10 bow is 0.
 
     References
     ----------
@@ -69,25 +69,25 @@ def write_max_arpa(
     """
     sections, words = sections_of(model, precision)
     closed = sections.closed
-    # As the numbers are in the file, where -99 and less is 0.
+    # Use the numbers of the file, in which -99 and less is a probability of 0.
     log_prob = closed.log_prob.copy()
     log_prob[log_prob <= _ZERO * _LN10 + 1e-9] = -np.inf
     written = closed._replace(
         log_prob=log_prob, log_backoff=np.maximum(closed.log_backoff, _ZERO * _LN10)
     )
-    # A history may hold every word that the file lists, but not the end.
+    # Every word of the file except the end mark may occur in a history.
     of_symbol, special = words.of_symbol, words.special
     start = np.flatnonzero(of_symbol == special["start"])
     possible = of_symbol != special["end"]
     unknown = special["unknown"]
-    # A file of a model without unknown words lists none.
+    # The file of a model without unknown word does not list an unknown word.
     n_listed = words.n_words - (unknown >= words.n_classes and unknown not in of_symbol)
     mf, mbow = max_backoffs(
         written, shorter_pairs(model, closed), possible,
         bool(possible.sum() == n_listed - 1),
         int(start[0]) if start.size else -1,
     )  # fmt: skip
-    # In place: there is a number for each n-gram.
+    # In place, because the arrays have a number for each n-gram.
     mf /= _LN10
     mbow /= _LN10
     mbow[~np.isfinite(mbow)] = 0.0  # nothing can precede the context

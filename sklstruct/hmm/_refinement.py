@@ -23,7 +23,7 @@ class RejectionDraws(NamedTuple):
 
 
 class _Bound(_fast.Bound):
-    """The q-automaton of one sentence; arrays that grow."""
+    """The q-automaton of one sentence, with arrays that grow."""
 
     def __init__(self, automaton, c: Candidates, slot, literal):
         n = c.n_positions
@@ -60,7 +60,8 @@ class _Bound(_fast.Bound):
         self.bind(self._arrays)
 
     def climb(self, steps, tol, max_states):
-        """Refine along the best path: (reason to stop, number of refinements)."""
+        """Refine along the best path; return (reason to stop, number of
+        refinements)."""
         done = 0
         while True:
             reason, n = _fast.climb(self, steps - done, tol, max_states)
@@ -77,7 +78,7 @@ class _Bound(_fast.Bound):
             self._allocate(len(self._arrays["state"]), 2 * n_edges)
 
     def refine(self, path):
-        """Lengthen the contexts of a path."""
+        """Lengthen the contexts that a path uses."""
         self._make_room()
         _fast.refine(self, path)
 
@@ -91,14 +92,14 @@ class RefinementSolver:
 
     Algorithms 1 and 2 of S. Carter, M. Dymetman, G. Bouchard, "Exact Sampling and
     Decoding in High-Order Hidden Markov Models", EMNLP 2012. If `max_iter` or
-    `max_states` ends the decoding, no path is better than the one found by more than
-    `gap`: log q of the bound's best path - log p of the best path found.
+    `max_states` ends the decoding, no path is better than the result by more than
+    `gap`, which is log q of the bound's best path - log p of the best path found.
 
-    tol: decoding stops where log q - log p is at most `tol`.
+    tol: decoding stops when log q - log p is at most `tol`.
     max_iter: refinements (decoding), or trials without an accepted draw (sampling).
     max_states: largest number of states of the bound.
-    refine: "row": a new state gets a whole row of bounds. "literal": algorithm 2, which
-    lowers the one edge that the rejected path uses.
+    refine: "row": all bounds of a new state are computed. "literal": algorithm 2, which
+    lowers only the edge that the rejected path uses.
     batch_size: draws between two refinements.
     """
 
@@ -121,7 +122,7 @@ class RefinementSolver:
         return _Bound(self.automaton, c, self._slot, self.literal)
 
     def decode(self, c: Candidates, trace: list | None = None) -> Decoded:
-        """The most probable path, or the best found with its certified gap.
+        """The most probable path, or the best path found with its gap.
 
         `trace` gets one (log q, log p, number of states, class ids) per iteration.
         """
@@ -158,9 +159,9 @@ class RefinementSolver:
     ) -> RejectionDraws:
         """n independent draws from the posterior.
 
-        The bound is refined no longer once the share `acceptance` of the last 100
-        trials was accepted. ValueError if no path is possible, or `max_iter` trials in
-        a row were rejected.
+        The bound is not refined any more when at least the share `acceptance` of the
+        last 100 trials was accepted. ValueError if no path is possible, or `max_iter`
+        trials in a row were rejected.
         """
         if c.n_positions == 0:
             return RejectionDraws(np.empty((n, 0), dtype=np.int32), n, 1)

@@ -2,15 +2,15 @@
 
 A state is (position, context); its row holds, for each candidate, the largest
 log-probability over all longer histories plus the observation factor, and the state
-that follows: the longest context of the next position that is a suffix. The states
-of a position are suffix-closed (`up` is the next shorter context) and
-prefix-closed, which makes the automaton deterministic. A context is closed where no
-longer history changes anything: it starts the sentence, or is not stored, or
-nothing longer is.
+that follows: the longest context of the next position that is a suffix. The states of a
+position are suffix-closed (`up` is the next shorter context) and prefix-closed, which
+makes the automaton deterministic. A context is closed if no longer history changes its
+probabilities: it begins at the sentence start, or it is not stored, or no longer
+context is stored.
 
-Costs: evaluate O(states * candidates), draw O(length * candidates), refine one row
-and one pass over the states of the position before for each state that it makes,
-the best path after it the states near it alone.
+Costs: `evaluate` O(states * candidates), `draw` O(length * candidates). `refine`
+computes a row for each new state, and passes over the states of the position before.
+The next best path is found by updating only the states near the changes.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -20,12 +20,12 @@ from .._sorted cimport find_child
 from ._automaton_fast cimport Arcs, find_arc, walk
 
 cdef enum:
-    NODE = 0      # stored context that gives the probabilities
-    CLOSED = 1    # no longer history changes them
-    LENGTH = 2    # symbols of the context, the start of the sentence counted
+    NODE = 0      # stored context whose probabilities are used
+    CLOSED = 1    # 1: no longer history changes the probabilities
+    LENGTH = 2    # symbols of the context, including the sentence start
     UP = 3        # the state of the context without its oldest symbol, or -1
     FOLLOW = 4    # next state of the same position, or -1
-    ROUND = 5     # the last round of `settle` that found its value
+    ROUND = 5     # the last round in which `settle` computed the value
 
 cdef enum:
     STATES_BETWEEN_SIGNAL_CHECKS = 1 << 16
@@ -35,8 +35,8 @@ cdef enum:
     IMPOSSIBLE  # no path has a weight above 0
     CERTAIN     # no path is better than the best one found by more than the tolerance
     EXACT       # the bound gives its best path its own weight
-    LIMIT       # as many refinements or states as allowed
-    FULL        # the arrays have no room for another refinement
+    LIMIT       # the allowed number of refinements or states is reached
+    FULL        # the arrays are too small for another refinement
     PAUSE       # Python handles Ctrl-C
 
 
@@ -44,11 +44,11 @@ REASONS = ("impossible", "certain", "exact", "limit", "full")
 
 
 cdef class Bound:
-    """The arrays of one sentence; `_refinement._Bound` makes them and lets them grow.
+    """The arrays of one sentence, which `_refinement._Bound` allocates and enlarges.
 
-    score, plain, dest, edge_order: row of state s from row_ptr[s] on, a number for each
-    candidate of its position. head: first state of each position. path, best_path: a
-    candidate index for each position.
+    score, plain, dest, edge_order: the row of state s begins at row_ptr[s] and has an
+    entry for each candidate of its position. head: first state of each position. path,
+    best_path: a candidate index for each position.
     """
 
     cdef:
@@ -78,7 +78,7 @@ cdef class Bound:
         self.round = self.n_states = 0
 
     def bind(self, arrays):
-        """Take arrays whose first entries are those of the arrays before."""
+        """Replace the arrays by larger arrays with the same first entries."""
         self.state, self.row_ptr = arrays["state"], arrays["row_ptr"]
         self.value, self.choice = arrays["value"], arrays["choice"]
         self.score, self.plain = arrays["score"], arrays["plain"]
@@ -118,19 +118,19 @@ def start(Bound b):
             for k in range(n_candidates(b, i)):
                 b.dest[b.row_ptr[s] + k] = -1 if i == length - 1 else <int>i + 2
             if i == 0:
-                # The empty context of position 0 is never visited: it ends the chain
-                # of shorter contexts of the sentence start.
+                # The empty context of position 0 is never visited. It ends the chain of
+                # shorter contexts of the sentence start.
                 set_state(b, 1, 0, True, 0, -1, -1)
                 b.row_ptr[2] = b.row_ptr[1]
     b.n_states = <int>length + 1
 
 
 cdef void fill(Bound b, Py_ssize_t position, int shorter, int s) noexcept nogil:
-    """The row of state s: that of a shorter context, with what s stores written over.
+    """Compute the row of state s: the row of a shorter context, with the arcs of s.
 
-    plain: log-probabilities after this context, with the observation factors; score:
-    the largest after any longer one. shorter: the state of the context without its
-    oldest symbol, -1: the empty context.
+    plain: log-probabilities after this context plus the observation factors; score:
+    their maxima over longer contexts. shorter: the state of the context without its
+    oldest symbol; -1: the empty context.
     """
     cdef long long at = b.row_ptr[s], a
     cdef int n = n_candidates(b, position), node = b.state[s, NODE], k
@@ -180,14 +180,14 @@ cdef void fill(Bound b, Py_ssize_t position, int shorter, int s) noexcept nogil:
 
 
 def evaluate(Bound b):
-    """log of the summed weight from the start to the end."""
+    """Logarithm of the summed weight of all paths from the start to the end."""
     with nogil:
         sweep(b, True)
     return b.value[0]
 
 
 cdef void sweep(Bound b, bint total) noexcept nogil:
-    """Best (or log of the summed) weight from every state to the end."""
+    """Best weight, or logarithm of the summed weight, from every state to the end."""
     cdef Py_ssize_t i, length = b.cand_ptr.shape[0] - 1
     cdef int s, k, n
     cdef long long row
@@ -211,7 +211,7 @@ cdef void sweep(Bound b, bint total) noexcept nogil:
 
 
 cdef inline void choose(Bound b, int s, int n) noexcept nogil:
-    """The best candidate of a state, by the values of the states that follow."""
+    """Set the best candidate of a state, by the values of the next states."""
     cdef const double* score = &b.score[0] + b.row_ptr[s]
     cdef const int* dest = &b.dest[0] + b.row_ptr[s]
     cdef const double* value = &b.value[0]
@@ -229,11 +229,12 @@ cdef inline void choose(Bound b, int s, int n) noexcept nogil:
 
 
 cdef void settle(Bound b) noexcept nogil:
-    """The best weight from the start to the end, where weights have gone down.
+    """Update the best weight from the start to the end after weights were lowered.
 
-    An old value is an upper bound. It still holds if that of the state's best choice
-    does, as no candidate's value has risen. States that no best choice leads to keep
-    their old values. path serves as memory for a state per position.
+    An old value is an upper bound. It is still exact if the value of the state's best
+    choice is unchanged, because no candidate's value has risen. States to which no best
+    choice leads keep their old values. `path` is used as scratch memory for a state per
+    position.
     """
     cdef Py_ssize_t i = 0
     cdef int s, d
@@ -260,13 +261,13 @@ cdef void settle(Bound b) noexcept nogil:
 
 
 def draw(Bound b, const double[::1] uniform):
-    """One path from the start, drawn by `uniform`; its log q and log p."""
+    """Draw a path from the start by `uniform`; sets log q and log p."""
     with nogil:
         follow(b, &uniform[0])
 
 
 cdef void follow(Bound b, const double* uniform) noexcept nogil:
-    """One path from the start: the best, or drawn by `uniform` if it is not NULL."""
+    """Follow the best path from the start, or draw a path if `uniform` is not NULL."""
     cdef Py_ssize_t i, length = b.cand_ptr.shape[0] - 1
     cdef int s = 0, k, node = b.arcs.start_node
     cdef double left, x, lp
@@ -305,8 +306,8 @@ def refine(Bound b, const int[::1] path):
 cdef int lengthen(Bound b, const int[::1] path) noexcept nogil:
     """Lengthen by one symbol the contexts that a path uses, left to right.
 
-    Row refinement makes a state with its own row. The literal algorithm copies the row
-    of the shorter context and lowers the weight of the path's edge alone, in every
+    Row refinement computes the row of the new state. The literal algorithm copies the
+    row of the shorter context and lowers only the weight of the path's edge, in every
     state that ends in the new context.
 
     Returns the number of edges on the path that were refined.
@@ -319,7 +320,7 @@ cdef int lengthen(Bound b, const int[::1] path) noexcept nogil:
     for i in range(1, length):
         last = path[i - 1]
         s = b.dest[b.row_ptr[before] + last]
-        # The context whose weight the path's edge has now.
+        # The context that gives the current weight of the path's edge.
         base = s
         if b.literal:
             while b.state[base, LENGTH] > b.edge_order[b.row_ptr[s] + path[i]]:
@@ -329,7 +330,7 @@ cdef int lengthen(Bound b, const int[::1] path) noexcept nogil:
             continue
         m = b.state[base, LENGTH]
         if base == s:
-            # Prefix-closed: the context without its last symbol has to be there.
+            # Prefix-closed: the context without its last symbol must be a state.
             if b.state[before, LENGTH] < m:
                 before = s
                 continue
@@ -366,7 +367,8 @@ cdef int lengthen(Bound b, const int[::1] path) noexcept nogil:
 cdef int new_state(
     Bound b, Py_ssize_t i, int before, int s, const int[::1] path
 ) noexcept nogil:
-    """The state of the context of s with one more symbol of the path before it."""
+    """Create the state of the context of s extended by the previous symbol of the
+    path."""
     cdef int n = b.n_states, m = b.state[s, LENGTH], last = path[i - 1]
     cdef int oldest = <int>i - 1 - m, symbol = b.arcs.start_symbol, shorter, node, k, q
     cdef long long old, new
@@ -381,7 +383,7 @@ cdef int new_state(
     )
     b.head[i] = n
     b.n_states = n + 1
-    # Its weights are no larger.
+    # The new weights are not larger, so the old value is an upper bound.
     b.value[n] = b.value[s]
     b.choice[n] = b.choice[s]
     old, new = b.row_ptr[s], b.row_ptr[n]
@@ -396,7 +398,7 @@ cdef int new_state(
         elif b.score[new + k] > b.score[old + k]:
             b.score[new + k] = b.score[old + k]
         b.dest[new + k] = b.dest[old + k]
-    # The states before whose edge of the last symbol leads to the new context.
+    # Redirect the edges of the position before that lead to the new context.
     shorter = before
     while b.state[shorter, LENGTH] > m:
         shorter = b.state[shorter, UP]
@@ -413,9 +415,9 @@ cdef int new_state(
 
 
 def climb(Bound b, long long steps, double tol, long long max_states):
-    """Refine along the best path until it is certain, or as often as allowed.
+    """Refine along the best path until its score is certain, or a limit is reached.
 
-    steps: most refinements. Returns (reason to stop, refinements).
+    steps: largest number of refinements. Returns (reason to stop, refinements).
     """
     cdef Py_ssize_t length = b.cand_ptr.shape[0] - 1
     cdef long long done = 0, left
@@ -455,7 +457,7 @@ def climb(Bound b, long long steps, double tol, long long max_states):
                 if lengthen(b, b.path) == 0:
                     reason = EXACT
                     break
-                # It may have touched every state.
+                # The refinement may have visited every state.
                 left -= b.n_states
                 if left <= 0:
                     reason = PAUSE

@@ -18,9 +18,9 @@ def id_windows(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(contexts, targets, weights) of all n-grams of known ids.
 
-    Ids of the windows: those of the sequences, n for the start in contexts and for the
-    end in targets, -1 for what is missing or comes before an unknown id (-1). A context
-    has `width` ids.
+    The windows have the ids of the sequences, n for the start in contexts and for the
+    end in targets, and -1 for missing history and for all ids up to an unknown id (-1).
+    A context has `width` ids.
     """
     w = context_windows(
         [[n + 2 if k < 0 else k for k in a.tolist()] for a in ids],
@@ -36,7 +36,7 @@ def id_windows(
     if unknown.any():
         lost = np.logical_or.accumulate(unknown[:, ::-1], axis=1)[:, ::-1]
         contexts[lost] = -1
-        # The end of a sentence is counted after a known id only.
+        # The end of a sentence is counted only after a known id.
         counts = np.where((targets == n + 1) & unknown[:, -1], 0, counts)
     counts = np.where(targets == n + 2, 0, counts)
     return contexts, np.where(targets > n, n, targets), counts
@@ -50,10 +50,10 @@ def learn_from_ids(
     counts: Any,
     with_end: bool = True,
 ) -> tuple[BackoffModel, float]:
-    """A clone of `estimator` fitted to `id_windows`: its model, and log of its prior.
+    """(model, log of its prior) of a clone of `estimator` fitted to `id_windows`.
 
-    The ids stand for `names`. Without `with_end` the end of a sequence is not a class,
-    and `targets` does not hold it. TypeError if the estimator fits no back-off model.
+    The ids stand for `names`. Without `with_end`, the end of a sequence is not a class,
+    and must not be in `targets`. TypeError if the estimator fits no back-off model.
     """
     start = new_mark("<s>", names)
     end = new_mark("</s>", names) if with_end else None
@@ -80,7 +80,7 @@ def learn_from_ids(
 
 
 def name_symbols(model: BackoffModel, labels: Labels) -> BackoffModel:
-    """A model over ids under all its names, also those that it never read.
+    """A model over ids with all labels, also labels that did not occur in training.
 
     The symbols are the labels and the start, the classes the labels and the end.
     """
@@ -95,10 +95,10 @@ def name_symbols(model: BackoffModel, labels: Labels) -> BackoffModel:
 def with_unknown(model: BackoffModel, log_prob: float) -> BackoffModel:
     """The same model of words with a possible class for unknown words.
 
-    A model that has such a class is returned as it is, unless its probability is 0. A
-    new class is not a context symbol: what follows an unknown word has no history. The
-    other probabilities stay as they are, so that the sum of a row passes 1 by the
-    probability of the class, exp(log_prob) after the empty context.
+    A model that has such a class with a positive probability is returned unchanged. A
+    new class is not a context symbol: an unknown word ends the history. The other
+    probabilities are not changed, so that the sum of a row exceeds 1 by the probability
+    of the new class, which is exp(log_prob) after the empty context.
     """
     labels, pairs, n = model.labels, model.pairs, model.n_classes
     root = model.log_prob[:n]
@@ -119,7 +119,7 @@ def with_unknown(model: BackoffModel, log_prob: float) -> BackoffModel:
 
 
 def labels_with_unknown(labels: Labels) -> Labels:
-    """The same labels; a last class for unknown words is new if they lack one."""
+    """The labels with a class for unknown words; a new class is the last."""
     if labels.unknown_id >= 0:
         return labels
     names = labels.classes.tolist()
@@ -131,7 +131,7 @@ def labels_with_unknown(labels: Labels) -> Labels:
 
 
 def new_mark(mark: str, names: list) -> str:
-    """A mark that is not a label; any value serves if labels are not strings."""
+    """A mark that is not among `names`."""
     while mark in names:
         mark = f"<{mark}>"
     return mark

@@ -28,8 +28,8 @@ class SuffixEmission(Emission):
     For an unknown word, P(y | o) is the probability :math:`P(y \mid s)` that a
     classifier of spellings gives. The classifier is trained on the rare words. For a
     known word, P(y | o) is :math:`c(o, y) / c(o)`. For a rare word, P(y | o) is
-    :math:`(c(o, y) + P(y \mid s)) / (c(o) + 1)`. TnT [1]_ guesses by the last letters,
-    and only unknown words.
+    :math:`(c(o, y) + P(y \mid s)) / (c(o) + 1)`. TnT [1]_ guesses only for unknown
+    words, by the last letters.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class SuffixEmission(Emission):
 
     min_proba : float, default=1e-3
         A label is excluded for a word if the word never had this label in training and
-        the guess gives the label a probability below `min_proba`; in 0..1. With 0.01
-        learning from sequences without labels is much faster.
+        the guess gives the label a probability below `min_proba`; in 0..1. Learning
+        from sequences without labels is much faster with 0.01.
 
     guess : "logistic" or classifier, default="logistic"
         The guesser of the labels of unknown and rare words. "logistic": a logistic
@@ -54,7 +54,7 @@ class SuffixEmission(Emission):
 
     guess_ : classifier or None
         The fitted classifier of words. None if the rare words have fewer than two
-        labels: the guess is then the relative frequency of the labels.
+        labels: the guess is then the relative frequencies of the labels.
 
     See Also
     --------
@@ -62,10 +62,10 @@ class SuffixEmission(Emission):
 
     Notes
     -----
-    Observations that are not strings are spelt by ``str``. Numbers are the words that
-    they are spelt: 1 and "1" are the same word, 1 and 1.0 are not. The classifier of
-    the guess is fitted with a loose tolerance: if some labels are unknown, the fit
-    depends a little on the order of the labels.
+    Observations that are not strings are converted by ``str``: 1 and "1" are the same
+    word, 1 and 1.0 are different words. The classifier of the guess is fitted with a
+    loose tolerance, so that the fit depends slightly on the order of the labels if some
+    labels are unknown.
 
     References
     ----------
@@ -100,8 +100,8 @@ class SuffixEmission(Emission):
 
     def _fit(self, observations, label, weight, n_labels):
         code, table = count_symbols(_spelt(observations), label, weight, n_labels)
-        # Expected counts are positive for every label; nearly all labels of a word have
-        # one close to 0, and are ruled out.
+        # Expected counts are positive for every label. Labels with a count near 0,
+        # which are nearly all labels of a word, are excluded.
         share = table / table.sum(axis=1, keepdims=True)
         table[(table < 0.5) & (share < self.min_proba)] = 0.0
         total = self.label_counts_ = table.sum(axis=0)
@@ -123,19 +123,21 @@ class SuffixEmission(Emission):
         self._words.data = np.log(proba) - self._log_prior[self._words.indices]
 
     def _fit_guess(self, words, table):
-        """Learn to guess; every word counts once. Returns the guesses of the words."""
+        """Fit the guesser, in which every word counts once; return the guesses of the
+        words."""
         self.guess_ = None
         if np.count_nonzero(table.any(axis=0)) < 2:
             return self._guessed(words)
         if isinstance(self.guess, str):
-            # Each word is spelt once, for all of its labels and for its own guess.
+            # The features of each word are computed once, for all its labels and its
+            # guess.
             features, guess = logistic_guess()
             rows = features.fit_transform(words)
             self.guess_ = make_pipeline(features, guess)
         else:
             self.guess_ = guess = clone(self.guess)
             rows = np.array(words, dtype=object)
-        # Sorted: the steps do not depend on the order of the sentences.
+        # Sorted, so that the fit does not depend on the order of the sentences.
         order = np.array(sorted(range(len(words)), key=words.__getitem__))
         at, label = np.nonzero(table[order])
         at = order[at]
@@ -178,7 +180,7 @@ class SuffixEmission(Emission):
 
 
 def _spelt(observations):
-    """The observations with numbers as words: 1 and 1.0 are equal, and two words."""
+    """Replace numbers by strings, because 1 and 1.0 are equal but different words."""
     if all(isinstance(o, str) for o in observations):
         return observations
     return [
@@ -207,9 +209,9 @@ def spelling(word: str) -> list[str]:
 
 def logistic_guess() -> tuple[CountVectorizer, LinearClassifier]:
     """The features and the classifier of the guess that is called "logistic"."""
-    # C was chosen on the development parts of EWT (with 1 to 100 % of its
-    # sentences) and of Turkish IMST. It suits few words and many. With a smaller `tol`
-    # the tagger is not more accurate on these, GUM, Szeged and GDT.
+    # C was tuned on the development parts of EWT (with 1 to 100 % of its sentences) and
+    # of Turkish IMST, for few and for many words. With a smaller `tol` the tagger is
+    # not more accurate on these corpora, GUM, Szeged and GDT.
     classifier = LinearClassifier(
         "log_loss", C=10.0, calibration=None, tol=0.05, random_state=0
     )

@@ -33,7 +33,7 @@ class VectorEmission(RowsEmission):
         self._estimate(x, share[:, self._ids].T, total[self._ids, None])
 
     def _estimate(self, x, share, total):
-        """Learn from vectors and their weights with each observed label."""
+        """Learn from vectors and their weights for each observed label."""
         raise NotImplementedError
 
     def _rows(self, observations):
@@ -85,13 +85,13 @@ class GaussianEmission(VectorEmission):
         Form of :math:`\Sigma_y`.
 
     prior : float, default=0.01
-        a, at least 0: added to the sum of squares, so that a label with few
-        observations has a density. In the square of the unit of the observations.
+        a, at least 0, in the squared unit of the observations. It is added to the sum
+        of squares, so that a label with few observations has a density.
 
     Attributes
     ----------
     means_ : ndarray of shape (n_observed_labels, n_features)
-        :math:`\mu_y` of the labels that were observed.
+        :math:`\mu_y` of the observed labels.
 
     covariances_ : ndarray of shape (n_observed_labels, n_features[, n_features])
         Variances, or matrices if `covariance` is "full".
@@ -102,7 +102,7 @@ class GaussianEmission(VectorEmission):
     See Also
     --------
     PoissonEmission : For counts.
-    ClassifierEmission : Densities by the probabilities of a classifier.
+    ClassifierEmission : Factors from the probabilities of a classifier.
 
     References
     ----------
@@ -145,7 +145,7 @@ class GaussianEmission(VectorEmission):
         self._factors()
 
     def _factors(self):
-        """Lower triangular roots of the covariances; vectors if these are diagonal."""
+        """Cholesky factors of the covariances; standard deviations if diagonal."""
         if self.covariance != "full":
             roots = np.sqrt(self.covariances_)
             singular = ~(roots > 0).all(axis=1)
@@ -182,8 +182,8 @@ class GaussianEmission(VectorEmission):
         Returns
         -------
         log_prior : float
-            :math:`-\tfrac a2 \sum_y \operatorname{tr} \Sigma_y^{-1}`, whose maximum
-            with the likelihood is :math:`\Sigma_y`; 0 if `prior` is 0.
+            :math:`-\tfrac a2 \sum_y \operatorname{tr} \Sigma_y^{-1}`, such that
+            :math:`\Sigma_y` maximises it plus the log-likelihood; 0 if `prior` is 0.
         """
         if not self.prior:
             return 0.0
@@ -237,16 +237,17 @@ class PoissonEmission(VectorEmission):
     Parameters
     ----------
     prior : float, default=0.01
-        a, at least 0: the weight of an observation of one count of each kind that every
-        label gets. At 0 a label that was seen with counts of 0 only rules out others.
+        a, at least 0: each label gets an additional observation of weight a, in which
+        every count is 1. With 0, a label that was seen only with counts of 0 excludes
+        positive counts.
 
     Attributes
     ----------
     rates_ : ndarray of shape (n_observed_labels, n_features)
-        :math:`\lambda_y` of the labels that were observed.
+        :math:`\lambda_y` of the observed labels.
 
     n_features_in_ : int
-        Counts in an observation.
+        Number of counts in an observation.
 
     See Also
     --------
@@ -276,7 +277,7 @@ class PoissonEmission(VectorEmission):
 
     def _log_density(self, x):
         _check_counts(x)
-        # xlogy: 0 counts of rate 0 have the probability 1.
+        # xlogy: a count of 0 has probability 1 if the rate is 0.
         each = xlogy(x[:, None, :], self.rates_).sum(axis=2)
         return each - self.rates_.sum(axis=1) - gammaln(x + 1.0).sum(axis=1)[:, None]
 
@@ -298,7 +299,7 @@ class PoissonEmission(VectorEmission):
         Returns
         -------
         n : int
-            One rate for each label and kind of count.
+            The number of rates.
         """
         return self.rates_.size
 

@@ -164,7 +164,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
         names than for function words. 15 if the weights are given.
 
     vocabulary_ : object ndarray of shape (n_classes,)
-        As that of the base.
+        The vocabulary of the base.
 
     See Also
     --------
@@ -274,13 +274,13 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
         ValueError
             If held-out sentences are missing, or are given together with
             `weights`; if `weights` or half-lives are not valid; if the base has no
-            classes for "base"; or if it was read from a file and is not inside a
+            classes for "base"; or if the base was read from a file and is not inside a
             FrozenEstimator.
         TypeError
             If `base` is not a LanguageModel.
         """
         settings = CacheSettings(
-            n_classes=0,  # and class_of: once the base is fitted
+            n_classes=0,  # n_classes and class_of are set after the base is fitted
             class_of=None,
             max_order=int(self.max_order),
             half_life=_fit.half_lives(self.half_life),
@@ -294,7 +294,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
         given = _fit.given_weights(self.weights, parts)
         if given is not None and X_val is not None:
             raise ValueError(
-                "X_val: weights are given, and nothing is chosen on held-out "
+                "X_val: weights are given, so nothing is learned on held-out "
                 "sentences; leave X_val out"
             )
         base, frozen = _fit.unwrapped(self.base)
@@ -360,7 +360,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
 
     @cached_property
     def _compiled(self):
-        """The weights, and the base's answer about one word and all classes."""
+        """The mixer, and a function for P of a word and of all classes in the base."""
         return (
             Mixer(self._order, self.theta_, self.gate_coef_, self.weights_),
             self.base_.predictor.step_with_groups(self.class_of_),
@@ -402,16 +402,16 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
 
         state : CacheState, default=None
             The state after the text before; it is changed, so that the next call
-            continues. None: a new one.
+            continues. None: a new state.
 
         starts : array-like of bool of shape (n_sentences,), default=None
             True for a sentence that begins a document: the state is reset before it.
-            None: no sentence does.
+            None: the state is never reset.
 
         Returns
         -------
         log_proba : list of ndarray
-            As :meth:`LanguageModel.token_log_proba` of the base.
+            In the form of :meth:`LanguageModel.token_log_proba` of the base.
 
         Raises
         ------
@@ -436,7 +436,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
         return np.concatenate(scored), lengths
 
     def _positions(self, text, starts=None) -> Iterator[ScoredWords]:
-        """The words of a text, a block after the other; at least one block."""
+        """Yield the words of a text in blocks; at least one block."""
         predictor = self.base_.predictor
         length = predictor.encoder.lengths(text)
         begin = np.cumsum(length) - length
@@ -499,7 +499,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
         Returns
         -------
         perplexity : float
-            Not comparable with that of a model without cache.
+            Not comparable with the perplexity of a model without cache.
 
         Raises
         ------
@@ -525,7 +525,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
         Returns
         -------
         table : pandas.DataFrame, or Bunch of ndarrays without pandas
-            As of :meth:`LanguageModel.surprisal`; ``depth`` is -1.
+            The table of :meth:`LanguageModel.surprisal`; ``depth`` is -1.
 
         Raises
         ------
@@ -550,14 +550,14 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
         Parameters
         ----------
         state : CacheState, default=None
-            The state after the text before; it is not changed. None: a new one.
+            The state after the text before; it is not changed. None: a new state.
 
         n : int, default=None
             Number of equal cursors, at least 0. None: a single cursor.
 
         Returns
         -------
-        cursor : CacheCursor, or object ndarray of n of them
+        cursor : CacheCursor, or object ndarray of n cursors
             Named tuple (state, cache, begins): the state of the base, the cache, and
             whether a sentence begins. It can be stored, and advanced more than once.
         """
@@ -568,24 +568,24 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
         return cursor if many is None else object_array([cursor] * many)
 
     def advance(self, cursor: Any, word: Any) -> tuple[Any, Any]:
-        """Read one word after a cursor, or one after each of many.
+        """Read one word after a cursor, or one word after each of many cursors.
 
         Parameters
         ----------
-        cursor : CacheCursor, or object ndarray of them
+        cursor : CacheCursor, or object ndarray of cursors
             From `begin` or an earlier step; it is not changed.
 
         word : symbol, or sequence of symbols where there are many cursors
-            The next word; the end mark is a word.
+            The next word, which may be the end mark.
 
         Returns
         -------
         log_prob : float, or ndarray of shape (n,)
-            Natural log-probability of the word, as that of `score_stream`.
+            Natural log-probability of the word, as in `score_stream`.
 
-        cursor : CacheCursor, or object ndarray of them
-            After the end mark that of the next sentence. The cache is copied, which
-            costs its size.
+        cursor : CacheCursor, or object ndarray of cursors
+            The cursor after the word; after the end mark, the next sentence begins. The
+            cache is copied, so the time grows with the size of the cache.
 
         Raises
         ------
@@ -609,17 +609,18 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
                 f"{type(cursor).__name__}"
             )
         counts = getattr(cursor.cache, "counts", None)
-        # Most caches were made by this model; a pickled one has equal settings.
+        # A cache of this model has the same object of settings, a pickled cache an
+        # equal one.
         if counts is None or counts.settings is not self._counted:
             checked_state(cursor.cache, self._counted)
         return cursor
 
     def _step(self, cursor, word):
-        """`advance`, which changes the cache of the cursor."""
+        """`advance` without a copy: the cache of the cursor is changed."""
         mixer, ask_base = self._compiled
         of_base = None if self.theta_ is None else np.empty(self.theta_.shape[1])
         found = ask_base(cursor.state, word, of_base)
-        # A word without class is not asked about its class.
+        # For a word without class, P of the classes is not needed.
         log_base, state = found or self.base_.advance(cursor.state, word)
         encoder = self.base_.predictor.encoder
         token = encoder.labels.token_code.get(word, encoder.unknown)
@@ -629,11 +630,11 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
         return log_prob, CacheCursor(state, cursor.cache, token == encoder.end)
 
     def rows(self, cursor: Any) -> np.ndarray:
-        """Natural log-probabilities of all words after a cursor, or each of many.
+        """Natural log-probabilities of all words after a cursor, or after many cursors.
 
         Parameters
         ----------
-        cursor : CacheCursor, or object ndarray of them
+        cursor : CacheCursor, or object ndarray of cursors
             From `begin` or `advance`.
 
         Returns
@@ -675,7 +676,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
         allow_unknown: bool = False,
         random_state: Any = None,
     ) -> list[Any]:
-        """Draw a text, every word given all before it.
+        """Draw a text; each word depends on all words before it.
 
         Parameters
         ----------
@@ -686,11 +687,11 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
             A sentence without an end mark is cut after this many words, at least 0.
 
         state : CacheState, default=None
-            The state after the text before; it is not changed. None: a new one.
+            The state after the text before; it is not changed. None: a new state.
 
         allow_unknown : bool, default=False
             True: the unknown word may be drawn. False: words are drawn from the
-            distribution over the others.
+            distribution over the other words.
 
         random_state : int, RandomState, Generator or None, default=None
             Source of the random numbers.
@@ -704,8 +705,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
         Raises
         ------
         ValueError
-            If a number is negative, the state is of another model, or nothing but the
-            unknown word has a probability.
+            If a number is negative, the state is of another model, or only the unknown
+            word has a positive probability.
         """
         check_is_fitted(self)
         check_count("n_sentences", n_sentences, 0)
@@ -747,7 +748,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
             At least 1; at most all symbols are returned.
 
         state : CacheState, default=None
-            The state after the text before; it is not changed. None: a new one.
+            The state after the text before; it is not changed. None: a new state.
 
         Returns
         -------

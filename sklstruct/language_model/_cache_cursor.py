@@ -1,4 +1,4 @@
-"""CacheCursor: the state of a `CacheLM` after some words, and what comes next."""
+"""CacheCursor: the state of a `CacheLM` after some words, and P of the next word."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Counts of a cache, and the probability of the next word given them.
 
-`Counts` holds the words that were read, `Mixer` the weights of a `CacheLM`. Each number
-is computed in one place, for one word and for a text: `Counts.read` reads a text,
-`Counts.step` one word, and `Counts.row` asks about all words.
+`Counts` holds the counts of the words that were read, and `Mixer` holds the weights of
+a `CacheLM`. `Counts.read` reads a text, `Counts.step` reads one word, and `Counts.row`
+computes P of all words; all three use the same functions.
 
 *N-grams.* A trie of the n-grams of the text, from the oldest word to the newest: node 0
 is empty, its children are words, and node 1 is the start mark, which is not counted. A
@@ -10,24 +10,26 @@ child is found by hashing (parent, word), so that different n-grams never collid
 contexts of a position are the nodes of its last 0, 1, ... words: a word takes one
 look-up for each length.
 
-*Decayed counts.* A sum of decay ** (t - i) over times i, stored with the latest of
-these times, at which the sum was computed: at time t the count is sum * decay ** (t -
-time). `value` has two such sums for each node: of its occurrences, and of the words
-that followed it. The share of a word among the followers of a context is the first over
-the second, at the time of the context, which is the latest of all its followers:
-nothing underflows, however long ago that was. Single words are counted for the caches
-of words and of words within their class, longer n-grams for those of n-grams.
-`class_value` has the sum of each class.
+*Decayed counts.* A sum of decay ** (t - i) over the times i of occurrences is stored
+with the latest of these times, at which the sum was computed: at time t the count is
+sum * decay ** (t - time). `value` has two such sums for each node: of the occurrences
+of the n-gram, and of the words that followed the n-gram. The share of a word among the
+followers of a context is the first sum of the word over the second sum of the context,
+at the time of the latest follower, so that nothing underflows, however old the follower
+is. Single words are counted for the caches of words and of words within their class,
+longer n-grams are counted for the caches of n-grams. `class_value` has the sum of each
+class.
 
-*Weights of classes.* `weight` has a row of numbers, one for each class, for each
-context: row 0 for all histories, then one for each class of the last word and one for
-the start mark, then one for each last word. After each word the rows of its contexts
-take a step along the gradient of ln P of its class. They decay as counts do; the first
-column is the time.
+*Weights of classes.* `weight` has a row for each context, with a number for each class:
+row 0 for all histories, then a row for each class of the last word, a row for the start
+mark, and a row for each last word. After each word, the rows of its contexts take a
+step along the gradient of ln P of its class. Rows decay as counts do; the first column
+is the time.
 
-*Forgetting.* With a length, the text is read a second time, that many words later, and
-each word is taken away again: `past` is a ring of the last words, whether a sentence
-began with them, and their gradients. Nodes stay until the tables are full.
+*Forgetting.* With a `length`, a second cursor follows `length` words later, and
+subtracts each word again. `past` is a ring buffer of the last words, with a flag for
+the beginning of a sentence, and of their gradients. Nodes stay until the tables are
+full.
 
 Words are class ids, and n_words is the start mark. A negative word has no class: it
 takes no time, is not counted and ends the context.
@@ -52,10 +54,10 @@ cdef enum:
     NEWEST = 0  # cursors
     OLDEST = 1
     NEW_DOCUMENT = 2
-    # Words between two looks for Ctrl-C. Tables have room for all of them.
+    # Words between two checks for Ctrl-C. Tables get room for so many words at a time.
     AT_A_TIME = 1 << 10
 
-# Read before a word: nothing, the start of a sentence, that of a document.
+# Before a word: nothing, the start of a sentence, or the start of a document.
 WITHIN, SENTENCE, DOCUMENT = 0, 1, NEW_DOCUMENT
 
 # Logarithms of counts are scaled to about 1 for the gate.
@@ -107,14 +109,14 @@ cdef class Mixer:
         The n-gram order whose context each part needs.
 
     theta : ndarray of shape (n_half_lives, n_groups) or None
-        Words in the cache that weigh as much as the base, within each class.
+        Number of words in the cache at which cache and base weigh the same, per class.
 
     coef : ndarray of shape (n_parts, n_features) or None
         Coefficients of the logistic gate.
 
     weights : ndarray of shape (max_order + 1, n_parts) or None
-        Constant weights for each longest order whose context occurs. None, with no
-        `coef` either: all are 1.
+        Constant weights for each longest order whose context occurs. If `coef` is None
+        too, all weights are 1.
     """
 
     cdef const int32_t[::1] order
@@ -134,7 +136,7 @@ cdef class Counts:
     Parameters
     ----------
     settings : CacheSettings
-        Numbers in their valid ranges.
+        Settings, whose ranges were checked.
     """
 
     cdef readonly object settings
@@ -226,7 +228,7 @@ cdef class Counts:
             other._make_room()
             other.nodes, other.value = self.nodes.copy(), self.value.copy()
             other.table = self.table.copy()
-            # Tables that nothing is written to are shared.
+            # Tables that are never written to are shared.
             other.class_value, other.weight, other.past = (
                 self.class_value.copy() if self.shape.n_class else self.class_value,
                 self.weight.copy() if self.shape.learns else self.weight,
@@ -252,8 +254,8 @@ cdef class Counts:
         self._enter_all()
 
     cdef int _hold(self) except -1:
-        """The counts are for this thread alone until it releases the lock: a thread
-        that makes room lets others run, and replaces what they would read."""
+        """Take the lock, so that only this thread uses the counts: while a thread
+        enlarges the tables, other threads may run, and would read freed memory."""
         if not self.lock.acquire(False):
             raise ValueError(
                 "state: another thread is reading a text with this state; give each "
@@ -266,7 +268,7 @@ cdef class Counts:
     cdef void _clear(self) noexcept nogil:
         cdef TextCursor *r = &self.at.cursors[NEWEST]
         cdef int32_t k
-        # In the reverse order a child leaves no gap before another.
+        # In reverse order of insertion, no gap arises in a sequence of probed slots.
         for k in range(self.at.n_nodes - 1, START, -1):
             self.table[self._slot(self.nodes[k].parent, self.nodes[k].word)] = -1
         self.at.n_read, self.at.n_nodes = 0, START + 1
@@ -284,7 +286,7 @@ cdef class Counts:
         self.at.cursors[OLDEST] = r[0]
 
     cdef int _grow(self, int64_t n) except -1:
-        """Room for n more words; the hash table stays half empty."""
+        """Make room for n more words; at most half of the hash table is used."""
         cdef Shape *s = &self.shape
         cdef int64_t need = self.at.n_nodes + s.order * n
         if need > self.nodes.shape[0]:
@@ -305,7 +307,7 @@ cdef class Counts:
             if need > self.weight.shape[0]:
                 self.weight = _enlarged(self.weight, need)
         if s.length >= 0:
-            # Until it is full the ring is as long as the text.
+            # Until the ring is full, it is as long as the text.
             need = min(s.length + 1, self.at.n_read + n)
             if need > self.past.shape[0]:
                 self.past = _enlarged(self.past, need, s.length + 1)
@@ -344,7 +346,7 @@ cdef class Counts:
         self.at.n_nodes = n
 
     cdef _enter_all(self):
-        """Make the hash table anew."""
+        """Rebuild the hash table."""
         cdef int32_t i
         size = 1 << (2 * self.nodes.shape[0] - 1).bit_length()
         self.table = np.full(size, -1, dtype=np.int32)
@@ -408,7 +410,7 @@ cdef class Counts:
         r.last = START
 
     cdef void _count(self, TextCursor *r, int32_t y, int32_t sign) noexcept nogil:
-        """Read a word, and count it (sign 1) or take its count away (-1)."""
+        """Move the cursor over a word, and add (sign 1) or subtract (-1) its counts."""
         cdef Shape *s = &self.shape
         cdef int32_t k, node, child, long
         cdef const double *decay
@@ -454,7 +456,8 @@ cdef class Counts:
     # ---------------------------------------------------- weights of classes
 
     cdef void _find_rows(self, const TextCursor *r, int32_t *rows) noexcept nogil:
-        """The rows of the three contexts of the next word, -1 without steps."""
+        """The rows of the three contexts of the next word, -1 for a context without
+        row."""
         cdef int32_t k, n = self.shape.n_groups
         rows[0], rows[1], rows[2] = 0, -1, -1
         if r.last >= 0:
@@ -511,7 +514,7 @@ cdef class Counts:
 
     cdef void _step(self, const TextCursor *r, const double *gradient,
                     int32_t sign) noexcept nogil:
-        """Add a step that is taken now (sign 1), or take one away (-1)."""
+        """Add a step at the current time (sign 1), or subtract an earlier step (-1)."""
         cdef int32_t[3] rows
         cdef int32_t c, k
         cdef double fade, rate, decay
@@ -532,7 +535,7 @@ cdef class Counts:
 
     cdef void _locate(self, Mixer m, const TextCursor *r,
                       const double *of_base) noexcept nogil:
-        """Everything about the next word that does not depend on the word."""
+        """Compute the features, weights and scores, which do not depend on the word."""
         cdef int32_t j, k, node, matched = 0, n = self.shape.n_parts
         cdef double *f = self.features
         cdef double *w = self.log_weights
@@ -563,12 +566,12 @@ cdef class Counts:
                           double log_base, const double *of_base) noexcept nogil:
         """ln P of a word after `_locate`.
 
-        Also `parts`, ln P in each part, and `in_class`. y: the word, or -1 for any word
-        of class g that has no counts. log_base: ln P of the word in the base.
+        Also sets `parts`, ln P in each part, and `in_class`. y: the word, or -1 for any
+        word of class g that has no counts. log_base: ln P of the word in the base.
         """
         cdef Shape *s = &self.shape
         cdef int32_t j, k, child = self._child(0, y) if y >= 0 else -1, context, long
-        cdef double gain = 0.0, theta, age  # gain: of P of the class
+        cdef double gain = 0.0, theta, age  # gain: change of ln P of the class
         cdef double *part = self.parts
         cdef double *count = self.in_class
         cdef const double *own
@@ -594,7 +597,7 @@ cdef class Counts:
         part += s.n_class
         for k in range(s.order):
             context, long = r.path[k], k > 0
-            if long and child >= 0:  # a longer n-gram occurs where the shorter does
+            if long and child >= 0:  # it occurs only if the shorter n-gram occurs
                 child = self._child(context, y)
             for j in range(s.n_sum[long]):
                 part[j] = -INFINITY
@@ -633,11 +636,11 @@ cdef class Counts:
              double[:, ::1] in_class=None):
         """out[i] <- ln P of each word of a text given all words before it.
 
-        first: read before each word (WITHIN, SENTENCE or DOCUMENT). log_base, of_base:
-        ln P of the word and P of each class in the base; None without classes.
-        Written for each word with a class, if they are given: parts, ln P of the word
-        in each part; features, those of the gate; in_class, decayed counts of the word
-        and of its class, for each half-life.
+        first: what is before each word (WITHIN, SENTENCE or DOCUMENT). log_base,
+        of_base: ln P of the word and P of each class in the base; None without classes.
+        The other arrays, if given, get a row for each word with a class: parts, ln P of
+        the word in each part; features of the gate; in_class, decayed counts of the
+        word and of its class, for each half-life.
         """
         cdef Py_ssize_t i, begin, n = words.shape[0]
         cdef const double *p = NULL
@@ -655,7 +658,7 @@ cdef class Counts:
                             self.in_class = (
                                 &in_class[i, 0] if in_class.shape[1] else NULL)
                         out[i] = self._read(m, words[i], first[i], log_base[i], p)
-                self._make_room()  # `parts` and `features` may be those of the caller
+                self._make_room()  # pointers may be into arrays of the caller
         finally:
             self.lock.release()
 
@@ -705,7 +708,7 @@ cdef _enlarged(array, need, most=None):
 
 cdef inline void _change(double *v, const double *decay, int32_t n, double time,
                          int32_t sign, int32_t left) noexcept nogil:
-    """Add an occurrence at `time`, which is now (sign 1), or take one away (-1).
+    """Add an occurrence at the current `time` (sign 1), or subtract one (-1).
 
     v: the latest time, then a decayed count for each decay. left: 0 if no occurrence is
     left.
@@ -716,7 +719,7 @@ cdef inline void _change(double *v, const double *decay, int32_t n, double time,
             v[1 + h] = v[1 + h] * pow(decay[h], time - v[0]) + 1.0
         else:
             v[1 + h] -= pow(decay[h], v[0] - time)
-            # A count of 0 may be below it by rounding.
+            # By rounding a count of 0 may be negative.
             if left == 0 or v[1 + h] < 0:
                 v[1 + h] = 0.0
     if sign > 0:

@@ -18,17 +18,18 @@ from ..word_classes import ExchangeClustering
 from ._cache_state import CacheSettings
 from ._language_model import LanguageModel
 
-# theta of a class without words in the held-out text, and of all without such a text.
+# theta of a class without words in the held-out text, and of all classes if there is no
+# held-out text.
 THETA = 15.0
 # The values of theta that are tried.
 _THETAS = 2.0 ** np.arange(-2.0, 17.5, 0.5)
-# Theta and the weights of the whole text count as this many positions in those of each
-# class and of each order.
+# A prior for theta of each class and for the weights of each order: the likelihood of
+# the whole text counts as this many positions.
 _PRIOR_POSITIONS = 20.0
 
 
 def unwrapped(base: Any) -> tuple[LanguageModel, bool]:
-    """(the model inside frozen estimators, whether it is frozen)."""
+    """(the model inside frozen estimators, whether the model is frozen)."""
     model = base
     while isinstance(model, FrozenEstimator):
         model = model.estimator
@@ -39,8 +40,8 @@ def unwrapped(base: Any) -> tuple[LanguageModel, bool]:
         )
     if model.from_file and model is base:
         raise ValueError(
-            "base was read from a file, and fit would train another model in its "
-            "place; give it as FrozenEstimator(base)"
+            "base was read from a file, and fit would train a new model in its "
+            "place; give FrozenEstimator(base)"
         )
     return model, model is not base
 
@@ -57,13 +58,13 @@ def half_lives(value: Any) -> tuple[float, ...]:
 
 
 def learning_rates(value: Any) -> tuple[float, ...]:
-    """The steps of the weights of classes: three numbers, or one for all of them."""
+    """The steps of the weights of classes: three numbers, or one number for all."""
     rates = as_numbers("learning_rate", value)
     if rates.shape == (1,):
         rates = np.full(3, rates)
     if rates.shape != (3,) or not ((rates >= 0) & (rates <= 1)).all():
         raise ValueError(
-            "learning_rate must be a number in [0, 1], or three: after all "
+            "learning_rate must be a number in [0, 1], or three numbers: after all "
             "histories, after the class of the last word, after the last word; got "
             f"{value!r:.60}"
         )
@@ -71,7 +72,8 @@ def learning_rates(value: Any) -> tuple[float, ...]:
 
 
 def parts_of(settings: CacheSettings) -> tuple[list[str], NDArray]:
-    """Names of the base and its caches; the n-gram order whose context each needs."""
+    """Names of the base and its caches; the n-gram order whose context each part
+    needs."""
     names, order = ["base"], [0]
     for kind in ("class", "word"):
         taus = settings.class_half_life if kind == "class" else settings.half_life
@@ -84,21 +86,22 @@ def parts_of(settings: CacheSettings) -> tuple[list[str], NDArray]:
 
 
 def given_weights(value: Any, parts: list[str]) -> NDArray | None:
-    """Constant weights of the parts; None if they are to be learnt."""
+    """Constant weights of the parts; None if they are learned."""
     if isinstance(value, str):
         return None
     what = f"{len(parts)} numbers, for {', '.join(parts)}"
     weights = as_shares(value, len(parts), what)
     if weights[0] == 0:
         raise ValueError(
-            "weights must be positive for the base, the only part after an empty "
-            "history"
+            "weights must be positive for the base: only the base is used after an "
+            "empty history"
         )
     return weights
 
 
 def by_order(weights: NDArray, order: NDArray, max_order: int) -> NDArray:
-    """Weights for each longest order whose context occurs; the other parts get 0."""
+    """Weights for each longest order whose context occurs; parts of longer orders get
+    0."""
     can = order <= np.arange(max_order + 1)[:, None]
     table = np.where(can, weights, 0.0)
     return table / table.sum(axis=1, keepdims=True)
@@ -107,7 +110,8 @@ def by_order(weights: NDArray, order: NDArray, max_order: int) -> NDArray:
 def split_text(
     base: LanguageModel, text: NumberedText, X_val: Any, share: float | None
 ) -> tuple[NumberedText, NumberedText]:
-    """(sentences for the base, held-out sentences); share: None: all are held out."""
+    """(sentences for the base, held-out sentences); if share is None, both are all
+    sentences."""
     if X_val is not None:
         train, held, name = text, base.number_text(X_val, "X_val"), "X_val"
     elif share is None:
@@ -143,7 +147,7 @@ def classes_of_words(
             clustering = clone(clustering).fit(text, None)
         except ValueError as exc:
             raise ValueError(f"word_classes: {exc}") from exc
-        # Words that the clustering has not seen are a class.
+        # Words that the clustering has not seen form one class.
         labels = np.asarray(clustering.classes_of(base.vocabulary_))
     return np.unique(labels, return_inverse=True)[1].ravel().astype(np.int32)
 
@@ -151,14 +155,15 @@ def classes_of_words(
 def most_likely_theta(
     log_inside: NDArray, counts: NDArray, group: NDArray, n_groups: int
 ) -> NDArray:
-    """theta of each half-life and class: the best of a grid.
+    """theta of each half-life and class: the most likely value of a grid.
 
     log_inside (n,): ln P of each word within its class, in the base. counts (n, 2 *
-    n_half_lives): of the word and of its class, before it. group (n,): its class.
+    n_half_lives): decayed counts of the word and of its class, before the word. group
+    (n,): the class of each word.
     """
     best = np.full((counts.shape[1] // 2, n_groups), THETA)
     for k, (count, total) in enumerate(zip(counts[:, ::2].T, counts[:, 1::2].T)):
-        # A word that neither of the two knows says nothing about theta.
+        # A word of probability 0 in cache and base does not depend on theta.
         use = (total > 0) & (count + np.exp(log_inside) > 0)
         if not use.any():
             continue
@@ -177,11 +182,12 @@ def theta_after_refit(
     class_of: NDArray,
     text: NumberedText,
 ) -> NDArray:
-    """theta of the classes of a refit, from that of the classes before.
+    """theta of the classes after a refit, from theta of the classes before the refit.
 
-    The geometric mean, over the words of a class, of theta of their classes before;
-    each word counts as often as it occurs. New words had no class before; a class of
-    new words gets the mean over all words. before: words and their classes.
+    The geometric mean, over the words of a class, of theta of their earlier classes; a
+    word counts 1 + its number of occurrences. New words are left out, as they had no
+    class; a class of new words gets the mean over all words. before: words and their
+    earlier classes.
     """
     encoder = base.predictor.encoder
     tokens = encoder.encode(text)
@@ -223,8 +229,8 @@ def fit_constants(log_parts: NDArray, features: NDArray, order: NDArray) -> NDAr
 
 def _usable(log_parts, features):
     """(P in the parts up to a factor, weight, features, longest order whose context
-    occurs) of the words that say something of the weights."""
-    matched = features[:, 1::3].sum(axis=1)  # the shortest contexts occur
+    occurs) of the positions that the weights depend on."""
+    matched = features[:, 1::3].sum(axis=1)  # shorter contexts also occur
     use = np.flatnonzero(~np.isnan(log_parts[:, 0]) & (matched > 0))
     proba, weight, rows = relative(log_parts[use], np.ones(use.size))
     rows = use[rows]

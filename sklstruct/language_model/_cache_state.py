@@ -29,13 +29,13 @@ class ScoredWords(NamedTuple):
     """Words of a text, and their probabilities in the base."""
 
     words: NDArray  # (n,) int32 class ids, negative for a word without class
-    first: NDArray  # (n,) uint8: SENTENCE or DOCUMENT where one begins, WITHIN
+    first: NDArray  # (n,) uint8: SENTENCE, DOCUMENT (at the first word), WITHIN
     log_base: NDArray  # (n,) ln P of the word
     of_base: NDArray | None  # (n, n_groups) P of each class of words
 
 
 class Recalled(NamedTuple):
-    """Numbers that weights are learnt from, for each word of a text."""
+    """Data from which weights are learned, for each word of a text."""
 
     log_parts: NDArray  # (n, n_parts) ln P in each part; NaN for a word without class
     features: NDArray  # (n, n_features) of the gate
@@ -52,7 +52,7 @@ class CacheState:
     Parameters
     ----------
     settings : CacheSettings
-        Those of the model; `CacheLM.fit` has checked them.
+        Settings of the model, which `CacheLM.fit` has checked.
 
     Attributes
     ----------
@@ -92,14 +92,14 @@ class CacheState:
         return other
 
     def read(self, mixer: Mixer, at: ScoredWords, *records: NDArray) -> NDArray:
-        """ln P of the words of a text, each before it is counted; records: arrays that
+        """ln P of each word of a text before the word is counted; records: arrays that
         `Counts.read` writes to, with a row for each word."""
         out = np.empty(at.words.size)
         self.counts.read(mixer, *at, out, *records)
         return out
 
     def recall(self, mixer: Mixer, blocks: Sequence[ScoredWords]) -> Recalled:
-        """Read a text, and return what weights are learnt from."""
+        """Read a text, and return the data from which weights are learned."""
         settings: CacheSettings = self.counts.settings
         n = sum(at.words.size for at in blocks)
         found = Recalled(
@@ -116,10 +116,9 @@ class CacheState:
 
 
 def checked_state(state: CacheState | None, settings: CacheSettings) -> CacheState:
-    """A state of the caller that a model with some settings can use; None: a new one.
+    """The state, if a model with these settings can use it; None: a new state.
 
-    TypeError for another object; ValueError if the state counts other words, or counts
-    in another way.
+    TypeError if it is not a CacheState; ValueError if the settings of the state differ.
     """
     if state is None:
         return CacheState(settings)
@@ -131,6 +130,6 @@ def checked_state(state: CacheState | None, settings: CacheSettings) -> CacheSta
     if not all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs):
         raise ValueError(
             "state is of another model: it has other words, classes or parameters; "
-            "make one with new_state"
+            "make a state with new_state"
         )
     return state

@@ -29,7 +29,7 @@ from ._unknown import UnknownWords, warn_of_unsplit
 
 
 def width_of(lm: Any) -> int:
-    """Columns of the windows of a `LanguageModel`, which has at least one."""
+    """Columns of the windows of a `LanguageModel`: `max_depth`, but at least 1."""
     return max(1, lm.max_depth)
 
 
@@ -42,7 +42,8 @@ def vocabulary_rules(lm: Any) -> VocabularyRules:
 
 
 def number(X: Iterable, analyzer: str, name: str = "X") -> NumberedText:
-    """Sentences as numbers; a warning if another rule would split them elsewhere."""
+    """Number the words of sentences; warn if another analyzer would split them
+    elsewhere."""
     text = number_sentences(X, name, analyzer)
     if text is not X:
         text.odd.warn(analyzer, name)
@@ -67,8 +68,8 @@ def encode(
 ) -> tuple[SentenceEncoder, Any, NDArray | None, NDArray | None]:
     """(encoder, tokens, weights of the tokens or None, tokens of X_val or None).
 
-    estimator: a model over contexts. A file that needs more than its memory is then
-    read in parts: the tokens are an iterator over arrays.
+    estimator: a model over contexts. A TextFile that needs more than its `memory` is
+    then read in parts: the tokens are an iterator over arrays.
     """
     front, size = width_of(lm) - 1, bytes_per_token(width_of(lm))
     text: Any  # NumberedText or LargeText
@@ -164,7 +165,7 @@ def count(
 
 
 def _check_counted(lm, counted, sample_weight, X_val):
-    """Errors about counts that are given in the place of sentences."""
+    """Check counts that are given in the place of sentences."""
     if sample_weight is not None or X_val is not None:
         raise ValueError("X was counted already: give sample_weight and X_val to count")
     weight = counted.all_counts.count[: counted.labels.n_classes]

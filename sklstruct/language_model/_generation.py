@@ -29,7 +29,7 @@ def each_word(words: Any, n: int, unit: str = "state") -> list:
 
 
 class CursorMixin:
-    """A model of sentences as a cursor: the words after a state."""
+    """Methods that read, rank and draw the words after a state."""
 
     if TYPE_CHECKING:
         out_of_vocabulary: str
@@ -47,15 +47,15 @@ class CursorMixin:
         Parameters
         ----------
         n : int, default=None
-            Number of equal states, one below the other, at least 0. None: a single
-            state.
+            Number of equal states, which are rows of an array, at least 0. None: a
+            single state.
 
         Returns
         -------
         state : int, cursor or int32 ndarray
-            A node of ``backoff_model_``, or without one a cursor, which holds the ids
-            of the last words. A single state is hashable and can be pickled, and n
-            states are an array with n rows.
+            A node of ``backoff_model_``. A model without ``backoff_model_`` has
+            cursors, which hold the ids of the last words. A single state is hashable
+            and can be pickled; n states are an array with n rows.
 
         Examples
         --------
@@ -73,24 +73,24 @@ class CursorMixin:
         return single_state(states) if n is None else states
 
     def advance(self, state: Any, word: Any) -> tuple[Any, Any]:
-        """Read one word after a state, or one after each of many.
+        """Read one word after a state, or one word after each of many states.
 
         Parameters
         ----------
         state : int, cursor or int32 ndarray
-            From `begin` or an earlier step; any rows of many states are states.
+            From `begin` or an earlier step; any rows of an array of states are states.
 
         word : symbol, or sequence of symbols where there are many states
-            The next word; the end mark is a word.
+            The next word, which may be the end mark.
 
         Returns
         -------
         log_prob : float, or ndarray of shape (n,)
-            Natural log-probability of the word; NaN for one that has no class, if
+            Natural log-probability of the word; NaN for a word without class, if
             `out_of_vocabulary` is ``"exclude"``.
 
         state : int, cursor or int32 ndarray
-            After the end mark that of a new sentence.
+            The state after the word; after the end mark, a new sentence begins.
 
         Raises
         ------
@@ -117,7 +117,7 @@ class CursorMixin:
         )
 
     def rows(self, state: Any) -> NDArray:
-        """Natural log-probabilities of all words after a state, or each of many.
+        """Natural log-probabilities of all words after a state, or after many states.
 
         Parameters
         ----------
@@ -134,11 +134,11 @@ class CursorMixin:
         return rows[0] if single else rows
 
     def _states(self, state):
-        """(states as an array with a row for each, whether it was a single one)."""
+        """(array with a row for each state, whether a single state was given)."""
         shape = self.predictor.begin(0).shape
         try:
             states = np.asarray(state)
-        except ValueError:  # of parts of several shapes, as the result of advance
+        except ValueError:  # several shapes, such as the tuple that advance returns
             states = np.empty(0)
         single = states.ndim == len(shape) - 1
         states = states[None] if single else states
@@ -158,7 +158,7 @@ class CursorMixin:
         return states, single
 
     def _tokens(self, word, n):
-        """The token of a word, or of each of n."""
+        """The token of a word, or the tokens of n words."""
         encoder, labels = self.predictor.encoder, self._labels
         words = [word] if n is None else each_word(word, n)
         try:
@@ -238,19 +238,20 @@ class CursorMixin:
 
         allow_unknown : bool, default=False
             True: `unknown` may be drawn. False: symbols are drawn from the model's
-            distribution over the others.
+            distribution over the other symbols.
 
         temperature : float, default=1.0
-            T, above 0: symbols are drawn from :math:`P^{1/T}`, normalised. Below 1 the
-            probable ones become more probable.
+            T, above 0: symbols are drawn from :math:`P^{1/T}`, normalised. Below 1,
+            probable symbols become more probable.
 
         top_k : int, default=None
             Number of the most probable symbols that may be drawn, at least 1. None:
             all.
 
         top_p : float, default=1.0
-            Only the fewest most probable symbols whose probabilities sum to this or
-            more may be drawn; above 0 and at most 1. Applied after `top_k`.
+            Only the smallest set of the most probable symbols whose probabilities sum
+            to `top_p` or more may be drawn; above 0 and at most 1. Applied after
+            `top_k`.
 
         random_state : int, RandomState, Generator or None, default=None
             Source of the random numbers.
@@ -264,7 +265,7 @@ class CursorMixin:
         Raises
         ------
         ValueError
-            If a number is not valid, or nothing but `unknown` has a probability.
+            If a number is not valid, or only `unknown` has a positive probability.
         """
         check_is_fitted(self)
         check_count("n_sentences", n_sentences, 0)
@@ -285,8 +286,8 @@ class CursorMixin:
         for _ in range(max_length):
             if live.size == 0:
                 break
-            # A number for each sentence, finished or not: a sentence must not depend
-            # on the lengths of others.
+            # Finished sentences also take a random number: a sentence must not depend
+            # on the lengths of other sentences.
             uniform = rng.random_sample(n_sentences)[live]
             at = predictor.locate(states)
             drawn = model.draw(at, uniform, skip)

@@ -21,32 +21,33 @@ def interpolate(
     *,
     weights: str | ArrayLike = "em",
 ) -> LanguageModel:
-    r"""A linear mixture of fitted language models, which may have different words.
+    r"""Linear mixture of fitted language models, which may have different vocabularies.
 
     .. math::
         P(y \mid x) = \sum_k \pi_k P_k(y \mid x)
 
     over the words of all models, with weights that maximise the likelihood of held-out
-    text. A word that a model lacks is its unknown word: in a history it is read as
-    that, and the probability of the unknown word is shared in equal parts by the
-    unknown word and all words of the others that the model lacks,
+    text. A model reads a word outside its vocabulary as its unknown word. The
+    probability of the unknown word is divided equally among the unknown word and the
+    words that only the other models have,
 
     .. math::
         P_k(y \mid x) = \frac{P_k(\langle unk\rangle \mid x)}{1 + m_k}
 
-    with :math:`m_k` the number of these. They have probability 0 in a model without
-    unknown word. So the probabilities of a model sum to 1 over the words of all.
+    with :math:`m_k` the number of words that model k lacks. These words have
+    probability 0 in a model without unknown word. So the probabilities of each model
+    sum to 1 over the words of all models.
 
     Parameters
     ----------
     models : list of LanguageModel, BackoffModel, str or os.PathLike
         Fitted models of sentences of any kind, or files that `LanguageModel.load`
-        reads, with the same start, end and unknown marks; one may lack the unknown
-        word. They are used as they are.
+        reads, with the same start, end and unknown marks; the unknown word may be
+        absent from a model. The models are not changed.
 
     X_val : TextFile or iterable of sentences, default=None
-        Held-out text, on which the weights are learnt. None if they are given. If no
-        model has an unknown word, words that no model knows are not counted.
+        Held-out text, on which the weights are learned. None if `weights` are numbers.
+        If no model has an unknown word, words that no model knows are not counted.
 
     weights : {"em", "by_depth", "logistic"} or array-like, default="em"
         As of :class:`~sklstruct.mixture.MixtureLM`: constants by
@@ -63,20 +64,21 @@ def interpolate(
     Raises
     ------
     ValueError
-        If `models` is empty, marks differ, `X_val` is given with constant weights or
-        missing without them, weights are negative, all 0 or of another number.
+        If `models` is empty, the marks differ, `X_val` is given together with constant
+        weights, `X_val` is missing for other weights, or constant weights are negative,
+        all 0 or not one per model.
     TypeError
-        If a model is of another kind.
+        If a model is not of these kinds.
 
     See Also
     --------
-    sklstruct.backoff.mix : One back-off model of several, for a file.
+    sklstruct.backoff.mix : Combines back-off models into one, for a file.
     sklstruct.mixture.MixtureLM : Trains several models on one text, and mixes them.
 
     Notes
     -----
-    ``ngram -mix-lm`` of SRILM gives a word that a model lacks the probability 0 in it,
-    and leaves the mass of the unknown word where it is.
+    In ``ngram -mix-lm`` of SRILM, a word that a model lacks has probability 0 in this
+    model, and the unknown word keeps its probability.
 
     References
     ----------
@@ -102,7 +104,7 @@ def interpolate(
         raise ValueError("models is empty: there is nothing to mix")
     if isinstance(weights, str) == (X_val is None):
         raise ValueError(
-            "X_val: weights are learnt on held-out text; give either X_val or constant "
+            "X_val: weights are learned on held-out text; give X_val or constant "
             "weights"
         )
     labels = union_labels([model.predictor.encoder.labels for model in fitted])
@@ -116,7 +118,7 @@ def interpolate(
         out_of_vocabulary="exclude",
         **labels.settings,
     )
-    # With given weights nothing is learnt, and any sentence is valid.
+    # With given weights nothing is learned, and any sentence is valid.
     lm.fit([words[:1]] if X_val is None else X_val)
     return lm.set_params(out_of_vocabulary="error")
 

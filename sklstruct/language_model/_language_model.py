@@ -268,11 +268,12 @@ class LanguageModel(
             Ignored.
 
         sample_weight : array-like of shape (n_sentences,), default=None
-            Non-negative weight of each sentence, which also weights the counts that
-            `min_count` looks at, unless that is 1; 0 is as if absent.
+            Non-negative weight of each sentence. Words are counted with these weights
+            for `min_count`, unless `min_count` is 1. A sentence of weight 0 is left
+            out.
 
         X_val : iterable of sentences, default=None
-            Held-out sentences, for an estimator that chooses numbers on them, such as
+            Held-out sentences, for an estimator that learns parameters on them, such as
             ``KneserNeyLM(discount="tuned")`` or a
             :class:`~sklstruct.mixture.MixtureLM`. The vocabulary is learnt without
             them. None: such an estimator holds out part of X.
@@ -293,9 +294,9 @@ class LanguageModel(
         estimator = self._check_parameters()
         if self.from_file:
             warn(
-                "this model was read from a file, which does not say how it was "
-                f"trained: fit replaces it by a {type(estimator).__name__}. Set "
-                "estimator to have another one",
+                "this model was read from a file, which does not say how the model was "
+                f"trained: fit replaces the model by a {type(estimator).__name__}. Set "
+                "estimator to fit another model",
                 UserWarning,
             )
         context = self._init_callback_context(max_subtasks=1)
@@ -339,11 +340,11 @@ class LanguageModel(
         keyword = None if sample_weight is None else need_weights(estimator)
         encoder, tokens, weight, held_out = encode(self, X, sample_weight, X_val)
         labels = encoder.labels
-        # A word without class is not a target, and ends the history of words after it.
+        # A word without class is not a target, and ends the history of the next words.
         tokens = np.where(tokens == encoder.lost, np.int32(-1), tokens)
         windows, targets = encoder.windows(tokens, self.max_depth)
         if not isinstance(estimator, ModelClassifier):
-            windows = windows.array  # others read no history
+            windows = windows.array  # other estimators read no history
         options = {}
         if held_out is not None:
             windows_val, targets_val = encoder.windows(held_out, self.max_depth)
@@ -367,7 +368,7 @@ class LanguageModel(
         sample_weight: ArrayLike | None = None,
         X_val: Iterable | None = None,
     ) -> Counted:
-        """Count sentences, for fits that need the same counts.
+        """Count the n-grams of sentences once, for several fits.
 
         Parameters
         ----------
@@ -378,13 +379,13 @@ class LanguageModel(
             As in `fit`.
 
         X_val : iterable of sentences, default=None
-            Held-out sentences, for an estimator that chooses numbers on them. None:
+            Held-out sentences, for an estimator that learns parameters on them. None:
             such an estimator holds out the last part of X.
 
         Returns
         -------
         counted : Counted
-            For `fit`, in the place of X, of this model or of another with the same
+            Can be given as X to `fit` of this model, or of another model with the same
             marks and no longer contexts. `fit` refuses counts of words that its
             `min_count`, `max_vocabulary` or `vocabulary` would leave out; words that
             were left out when X was counted stay unknown.
@@ -417,10 +418,10 @@ class LanguageModel(
     ) -> LanguageModel:
         """Learn from more sentences.
 
-        The vocabulary grows with them (unless `vocabulary` closes it), and contexts
-        are added as they are observed. A model of counts is exactly that of one `fit`
-        on all sentences; see `partial_fit` of the estimator. Each call costs the size
-        of the model so far, so batches should not be small beside it.
+        New words are added to the vocabulary (unless `vocabulary` is given), and new
+        contexts to the model. A count-based model equals the model of one `fit` on all
+        sentences; see `partial_fit` of the estimator. The time of a call grows with the
+        size of the model so far, so use large batches.
 
         Parameters
         ----------
@@ -434,15 +435,15 @@ class LanguageModel(
             Non-negative weight of each sentence.
 
         decay : float, default=None
-            Factor of all counts so far, above 0 and at most 1: the model is that of one
-            `fit` in which the sentences of the batch before this weigh `decay`, of the
-            one before that ``decay ** 2`` and so on. N-grams of less than 1e-9
-            occurrences are forgotten, words stay in the vocabulary.
+            Factor of all earlier counts, above 0 and at most 1. The model equals one
+            `fit` in which sentences of the previous batch have weight `decay`,
+            sentences of the batch before that ``decay ** 2``, and so on. N-grams with a
+            count below 1e-9 are removed; words stay in the vocabulary.
 
         window : int, default=None
-            The model is that of one `fit` on the last `window` batches, this included;
-            words that are in none of them are forgotten. To be given from the first
-            batch on, not together with `decay`.
+            The model equals one `fit` on the last `window` batches, including this
+            batch. Words that occur only in older batches are removed. Give `window`
+            from the first batch on, and not together with `decay`.
 
         Returns
         -------
@@ -452,8 +453,8 @@ class LanguageModel(
         Raises
         ------
         ValueError
-            As `fit`; if `min_count` or `max_vocabulary` is set, which need the whole
-            text; if the model was fitted by `fit` or read from a file; or if
+            As `fit`; if `min_count` or `max_vocabulary` is set, because both need the
+            whole text; if the model was fitted by `fit` or read from a file; or if
             `max_depth`, `vocabulary`, `analyzer` or a mark was changed after the first
             batch.
         TypeError
@@ -463,7 +464,7 @@ class LanguageModel(
         if self.min_count > 1 or self.max_vocabulary is not None:
             raise ValueError(
                 f"min_count={self.min_count}, max_vocabulary={self.max_vocabulary}: "
-                "which words these keep is known after the last batch; give vocabulary "
+                "the kept words are known only after the last batch; give vocabulary "
                 "to partial_fit"
             )
         before = None
@@ -471,8 +472,8 @@ class LanguageModel(
             before = self._so_far
             if before is None:
                 raise ValueError(
-                    "this model was fitted by fit or read from a file, and keeps no "
-                    "counts; partial_fit continues only what partial_fit has begun"
+                    "this model was fitted by fit or read from a file, and has no "
+                    "counts; partial_fit continues only models that it has fitted"
                 )
         settings = read_settings(self, _COUNTED_BY, before)
         if before is not None and type(self.estimator_) is type(estimator):
@@ -495,10 +496,11 @@ class LanguageModel(
         return self
 
     def _check_parameters(self, n_words=1000):
-        """A clone of the estimator, or the one of a name; errors before any work.
+        """A clone of the estimator, or the estimator of a preset; checks all
+        parameters.
 
-        n_words: words that can be predicted. It only sets the sizes of clusterings, so
-        any number serves for the checks before they are counted.
+        n_words: number of words that can be predicted. It only sets the numbers of word
+        classes, so any value serves for checks before the words are counted.
         """
         vocabulary_rules(self).check()
         if self.estimator is None:
@@ -522,7 +524,7 @@ class LanguageModel(
         return estimator
 
     def number_text(self, X: Iterable, name: str = "X") -> NumberedText:
-        """Sentences as numbers of their symbols, split by the rule of this model.
+        """Number the symbols of sentences, split by the analyzer of this model.
 
         Parameters
         ----------
@@ -535,7 +537,7 @@ class LanguageModel(
         Returns
         -------
         text : NumberedText
-            Taken by all methods in the place of X, so that X is read once.
+            Accepted as X by all methods, so that X is read once.
         """
         if not self.__sklearn_is_fitted__():
             return number(X, self.analyzer, name)
@@ -555,14 +557,16 @@ class LanguageModel(
         self._so_far = None
         vars(self).pop("predictor", None)
 
-    # Not pickled: its model shares arrays with that of the estimator, which would be
-    # written twice.
+    # Not pickled: the model of the predictor shares arrays with the model of the
+    # estimator, and the arrays would be written twice.
     @cached_property
     def predictor(self) -> TextPredictor:
-        """The distribution and its cursor in ids, for models built on this one."""
+        """The distribution and its cursor in ids, for models that contain this
+        model."""
         check_is_fitted(self)
         if (model := self._read_model) is not None:
-            # Kept with the model, which copies of a mapped one share in a process.
+            # Kept in the BackoffModel, which copies of a mapped model share in a
+            # process.
             if "predictor" not in vars(model):
                 encoder = SentenceEncoder(self._labels)
                 vars(model)["predictor"] = TreePredictor(model, encoder)
@@ -577,23 +581,23 @@ class LanguageModel(
     def vocabulary_(self) -> np.ndarray:
         """The words that are predicted."""
         if not self.__sklearn_is_fitted__():
-            raise AttributeError("vocabulary_ is there after fit")
+            raise AttributeError("vocabulary_ is available after fit")
         return self._labels.classes
 
     @property
     def backoff_model_(self) -> BackoffModel:
         """The model over the symbols themselves, if the estimator has one."""
         if not self.__sklearn_is_fitted__():
-            raise AttributeError("backoff_model_ is there after fit")
+            raise AttributeError("backoff_model_ is available after fit")
         predictor = self.predictor
         if isinstance(predictor, TreePredictor):
             return predictor.distribution
         if isinstance(predictor.distribution, BackoffModel):
             raise AttributeError(
-                "backoff_model_ needs contexts that are histories of words. Those of "
-                "this model are made by a transformer, such as a ContextRefiner, whose "
-                "paths of words and classes no reader of back-off tables can follow; "
-                "the table itself is estimator_[-1].backoff_model_"
+                "backoff_model_ needs contexts that are histories of words. The "
+                "contexts of this model are paths of words and classes, computed by a "
+                "transformer such as a ContextRefiner. Readers of n-grams cannot "
+                "follow them; the table itself is estimator_[-1].backoff_model_"
             )
         raise AttributeError(
             "backoff_model_ needs an estimator that fits a BackoffModel, such as "
@@ -604,7 +608,7 @@ class LanguageModel(
 
     def __getstate__(self):
         state = super().__getstate__()
-        # The labels of a model that was read are its own.
+        # The labels of a loaded model are stored in the model.
         if state.get("_read_model") is not None:
             del state["_labels"]
         return state
@@ -644,8 +648,9 @@ class LanguageModel(
         -------
         ngrams : list of (context, word, weight)
             Sorted by the absolute value of the weight, an entry of ``coef_``. The
-            context is a tuple, the oldest word first. After a `ContextRefiner` it names
-            steps of the path, such as ``"c50(1)=7"``, the first step last.
+            context is a tuple, the oldest word first. After a `ContextRefiner` the
+            context names steps of the path, such as ``"c50(1)=7"``, the first step
+            last.
 
         Raises
         ------
@@ -671,10 +676,11 @@ class LanguageModel(
         -------
         description : dict
             ``model``, the estimator; ``order``; ``n_words``, the classes; ``start``,
-            ``end`` and ``unknown``, the marks; ``analyzer``. With a table of n-grams
-            also those of `sklstruct.backoff.BackoffModel.describe`, and ``discounts``,
-            those of each depth, where there are such; of other models ``bytes``, the
-            size of their pickle, None if they cannot be pickled. Printed, a line each.
+            ``end`` and ``unknown``, the marks; ``analyzer``. A model with a table of
+            n-grams adds the entries of `sklstruct.backoff.BackoffModel.describe`; other
+            models add ``bytes``, the size of the pickle, or None if the model cannot be
+            pickled. A model with discounts adds ``discounts``, a list for each depth.
+            ``print`` writes an entry per line.
 
         Examples
         --------

@@ -70,10 +70,10 @@ _characters = _Characters(
 
 
 def normalize_ccnet(line: str) -> str:
-    """A line as CCNet normalises it before its models.
+    """Normalise a line as CCNet does before scoring.
 
-    Small letters; no accents (combining marks of the canonical decomposition); every
-    digit is 0; punctuation of other scripts as in ASCII; no control characters.
+    Lower case; no accents (combining marks of the canonical decomposition); every digit
+    becomes 0; punctuation of other scripts as in ASCII; no control characters.
 
     Parameters
     ----------
@@ -119,10 +119,10 @@ def _sentences(normalize, tokenizer, document, row):
 
 
 def _kenlm_sums(model, sentences):
-    """(ln P, tokens, words, unknown words) of each sentence, as CCNet counts, and what
-    to warn of."""
+    """(ln P, tokens, words, unknown words) of each sentence, as CCNet counts, and the
+    words to warn of."""
     lines = [s if isinstance(s, str) else " ".join(s) for s in sentences]
-    # The module of KenLM, and so `score_many`, splits bytes.
+    # `score_many` splits bytes, as the Python module of KenLM does.
     words = [line.encode("utf-8", "surrogatepass").split() for line in lines]
     log10 = model.score_many(lines).astype(np.float64)
     n_unknown = [sum(w not in model for w in line) for line in words]
@@ -132,7 +132,8 @@ def _kenlm_sums(model, sentences):
 
 
 def _sentence_sums(model, sentences):
-    """The same of a LanguageModel, to which marks in the text are unknown words."""
+    """`_kenlm_sums` for a LanguageModel, to which marks in the text are unknown
+    words."""
     labels = model.predictor.encoder.labels
     marks = {m for m in (labels.start, labels.end) if isinstance(m, str)}
     read = []
@@ -151,7 +152,7 @@ def _sentence_sums(model, sentences):
 
 def _score(models, sentences_of, first, documents):
     """(n, 3 + n_models) tokens, words, unknown words, and ln P under each model; and
-    what to warn of, for each model."""
+    the words to warn of, for each model."""
     sentences: list = []
     owner: list[int] = []
     for i, document in enumerate(documents):
@@ -180,7 +181,7 @@ def _score(models, sentences_of, first, documents):
 
 
 class _Warnings:
-    """Warns once for all batches of X, whichever processes score them."""
+    """Warns once for all batches of X, which several processes may score."""
 
     def __init__(self, models):
         self.models = models
@@ -251,8 +252,8 @@ class PerplexityTransformer(TransformerMixin, TextEstimator):
 
     normalize : {"ccnet"} or callable, default=None
         A function that is applied to each line first. "ccnet" is the function of CCNet:
-        lower case; no accents; every digit is 0; punctuation of other scripts as in
-        ASCII; no control characters.
+        lower case; no accents; every digit becomes 0; punctuation of other scripts as
+        in ASCII; no control characters.
 
     tokenizer : callable, default=None
         A function that splits a line into words, such as ``encode_as_pieces`` of
@@ -261,9 +262,9 @@ class PerplexityTransformer(TransformerMixin, TextEstimator):
         KenLM.
 
     n_jobs : int, default=None
-        Number of processes over batches of documents. None is 1 unless in a
-        `joblib.parallel_config` context, -1 all processors. Models that are paths are
-        mapped, and their pages shared.
+        Number of processes over batches of documents. None means 1 unless in a
+        `joblib.parallel_config` context; -1 means all processors. Models that are given
+        as paths are memory-mapped, and the processes share the pages.
 
     Attributes
     ----------
@@ -283,7 +284,7 @@ class PerplexityTransformer(TransformerMixin, TextEstimator):
     ``normalize="ccnet", tokenizer=pieces.encode_as_pieces`` and documents
     ``d.replace("\n", "")``. CCNet rounds to one decimal.
 
-    The difference of two models is that of Moore and Lewis [2]_.
+    The difference of two models is the score of Moore and Lewis [2]_.
 
     References
     ----------
@@ -377,7 +378,7 @@ class PerplexityTransformer(TransformerMixin, TextEstimator):
         Returns
         -------
         features : ndarray of shape (n_documents, 4 or 5)
-            As of `transform`.
+            As in `transform`.
         """
         X = list(X) if isinstance(X, Iterator) else X  # read twice
         return self.fit(X).transform(X)
@@ -462,7 +463,7 @@ class PerplexityTransformer(TransformerMixin, TextEstimator):
         return partial(_sentences, normalize, self.tokenizer)
 
     def _features(self, X) -> Iterator[NDArray]:
-        """Features of the documents of X, a batch after the other."""
+        """Yield the features of each batch of documents of X."""
         models = [m for m in (self.model_, self.baseline_) if m is not None]
         warnings = _Warnings(models)
         sentences_of = self._sentences_of()
@@ -476,7 +477,7 @@ class PerplexityTransformer(TransformerMixin, TextEstimator):
             n_tokens, n_words, n_unknown, *log_prob = found.T
             with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
                 mean = log_prob[0] / n_tokens
-                # Blank lines are text without a word.
+                # A document of blank lines has end marks, but no words.
                 rate = np.where(n_tokens > 0, n_unknown / np.maximum(n_words, 1), mean)
                 columns = [mean, np.exp(-mean), rate, n_tokens]
                 if len(log_prob) > 1:

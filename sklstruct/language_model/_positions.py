@@ -12,7 +12,7 @@ from .._warnings import warn
 from ..symbols import NumberedText, object_array
 from ._unknown import lost_word
 
-# A sum of rounded logarithms, of which a file may have few decimals, can be above 0.
+# Logarithms are rounded, in files to few decimals, so that their sum can be above 0.
 _ROUNDING = 0.01
 
 
@@ -48,7 +48,7 @@ class Scored(NamedTuple):
         return words
 
     def counted(self, include_end: bool, include_unknown: bool) -> np.ndarray:
-        """A mask of the positions that a mean is taken over."""
+        """A mask of the positions in the mean."""
         counted = self.known
         if not include_end:
             counted &= ~self.is_end
@@ -84,7 +84,7 @@ def score_positions(model: Any, X: Iterable) -> Scored:
         warn(
             f"X: {n_above} token(s) have a probability above 1: the model is not "
             "normalised, and its perplexities are too small; backoff_model_."
-            "check_normalized() says by how much its rows miss 1"
+            "check_normalized() returns how far the sums of rows are from 1"
         )
     return scored
 
@@ -96,7 +96,7 @@ def _check_lists(text, labels):
     try:
         if " " not in "".join(text.symbols):
             return
-    except TypeError:  # not strings alone
+    except TypeError:  # a symbol is not a string
         pass
     code = labels.token_code
     for number, symbol in enumerate(text.symbols):

@@ -1,9 +1,9 @@
 """Predictors: queries of a fitted distribution in tokens of sentences.
 
 A `TextPredictor` turns sentences and histories into the contexts of a `Distribution`,
-and is a cursor over it: a *state* holds the part of a history that predictions depend
-on. A `TreePredictor` does the same over a back-off model of the symbols themselves,
-whose kernels run over the text and whose nodes are states.
+and is a cursor: a *state* holds the part of a history that predictions depend on. A
+`TreePredictor` does the same for a back-off model over the symbols: compiled code reads
+the text, and the nodes of the model are states.
 
 A history is a row of tokens, the last one the most recent, -1 for a missing one.
 """
@@ -38,7 +38,7 @@ from ._positions import Scored
 # Positions that are scored at a time.
 _BLOCK = 1 << 18
 
-# Probabilities of groups that are made at a time.
+# Probabilities of groups that are computed at a time.
 _NUMBERS = 1 << 22
 
 
@@ -50,7 +50,8 @@ def single_state(states: NDArray) -> int | Cursor:
 class WindowModel(Distribution):
     """The model of a predictor; its places are `TextWindows` of tokens.
 
-    The kernel of the predictor answers. It is not kept here, as it cannot be pickled.
+    The kernel of the predictor computes the probabilities. The kernel is not stored
+    here, because it cannot be pickled.
     """
 
     def __init__(self, predictor: TextPredictor) -> None:
@@ -64,11 +65,12 @@ class WindowModel(Distribution):
 
 
 class TextPredictor:
-    """Queries about sentences of a classifier of windows of class ids.
+    """Probabilities of sentences under a classifier of windows of class ids.
 
-    The tokens of the encoder are class ids; the start mark and lost words follow. The
-    distribution is over the classes of its labels. `reads_history` says whether the
-    classifier reads more of a sentence than its windows; a state has `width` columns.
+    The tokens of the encoder are class ids, then the start mark and the token `lost` of
+    words without class. The distribution is over the classes of the encoder's labels.
+    `reads_history` says whether the classifier reads more of a sentence than its
+    windows; a state has `width` columns.
     """
 
     distribution: Distribution
@@ -109,8 +111,8 @@ class TextPredictor:
 
     @cached_property
     def kernel(self) -> Model:
-        """The distribution as a compiled model of tokens, -1 for words without class
-        and all that ends a history."""
+        """The distribution as a compiled model of tokens; -1, for words without class
+        and missing words, ends a history."""
         from ..mixture._sources import TokenSources
 
         sources = TokenSources(self.encoder.lost, self.max_depth)
@@ -131,8 +133,8 @@ class TextPredictor:
 
     @cached_property
     def step(self) -> Callable[[Any, Any], tuple[float, Any] | None]:
-        """(state, word) -> (ln P, next state), of a single state; None if the methods
-        for many states must be used."""
+        """(state, word) -> (ln P, next state), for a single state; the result is None
+        if the methods for many states must be used."""
         return self.step_with_groups(None)
 
     def step_with_groups(self, group: NDArray | None) -> Callable[..., Any]:
@@ -215,8 +217,8 @@ class TextPredictor:
     def score_groups(
         self, sentences: NumberedText, group: NDArray
     ) -> Iterator[tuple[NDArray, NDArray, NDArray]]:
-        """(ln P of the word, its token, P of every group of words) of the next
-        predicted positions, a block after the other; at least one block."""
+        """Yield (ln P of the word, its token, P of every group of words) of blocks of
+        predicted positions; at least one block."""
         windows, token = self.windows(sentences)
         word = self.encoder.labels.class_of_token[token]
         group = np.ascontiguousarray(group, dtype=np.int32)
@@ -233,7 +235,7 @@ class TextPredictor:
 
 
 class TreePredictor(TextPredictor):
-    """Queries about sentences of a back-off model with the labels of the encoder."""
+    """Probabilities of sentences under a back-off model with the encoder's labels."""
 
     distribution: BackoffModel
 
@@ -244,22 +246,22 @@ class TreePredictor(TextPredictor):
 
     @property
     def kernel(self) -> Model:
-        """As of `TextPredictor`."""
+        """As in `TextPredictor`."""
         return self.distribution.of_symbols
 
     @property
     def model(self) -> Distribution:
-        """As of `TextPredictor`."""
+        """As in `TextPredictor`."""
         return self.distribution
 
     def step_with_groups(self, group: NDArray | None) -> Callable[..., Any]:
-        """As of `TextPredictor`."""
+        """As in `TextPredictor`."""
         kernel = self.distribution.of_nodes
         if not self.distribution.has_states:
             kernel = self.kernel
         return WordReader(kernel, self.encoder, single_state(self.begin()), group).step
 
-    # States are nodes; windows if a node does not determine the node that follows.
+    # States are nodes, or windows if a node and a word do not determine the next node.
 
     def begin(self, n: int = 1) -> NDArray:
         """States of n sentences that begin."""
@@ -280,7 +282,7 @@ class TreePredictor(TextPredictor):
         return super().read(history)
 
     def locate_text(self, windows: TextWindows) -> NDArray:
-        """As of `TextPredictor`."""
+        """As in `TextPredictor`."""
         return self.distribution.locate(self._known(windows.array))
 
     def locate(self, states: NDArray) -> NDArray:
@@ -295,10 +297,10 @@ class TreePredictor(TextPredictor):
 
 
 class WindowClassifier(DistributionClassifier, BaseEstimator):
-    """A fitted model of sentences as a classifier of windows, over other ids.
+    """A fitted language model as a classifier of windows of the ids of `labels`.
 
-    `labels` hold all words of the model, which has the name `name` in messages.
-    ValueError if they lack one, or have other marks.
+    ValueError if `labels` lack a word of the model, or have other marks. name: the name
+    of the model in messages.
     """
 
     distribution_: WiderModel
@@ -316,7 +318,7 @@ class WindowClassifier(DistributionClassifier, BaseEstimator):
             raise ValueError(
                 f"{name}: the fitted {type(model).__name__} has "
                 + (f"the word {lacking[0]!r}, " if lacking else "other marks ")
-                + "which the model around it lacks; interpolate takes the words of all"
+                + "which the outer model lacks; interpolate takes all words"
             )
         self.classes_ = np.arange(labels.n_classes, dtype=np.int32)
         words = labels.known_symbols("").tolist()

@@ -23,16 +23,16 @@ from ._names import QUALITIES
 
 _DEEP = "c100(1) c100(2) c100(3) c100(4) c100(5) c100(6)"
 _FINE = "c400(1) c400(2) c400(3) c400(4)"
-# Paths of one joint model, each of which begins with another word: where one is new
-# the other paths still match. b: classes by the neighbours on both sides, those of the
-# targets.
+# Paths of one joint model. Each path begins with another position: if the word there is
+# new, the other paths still match. b: classes by the neighbours on both sides, as the
+# classes of the targets.
 _OLDER = [
     "b100(1) w(1) b100(2) w(2) b100(3) w(3) b100(4) w(4)",
     "b100(2) w(2) b100(1) w(1) b100(3)",
     "b100(3) w(3) b100(1) b100(2) w(1)",
     "b100(4) w(4) b100(1) b100(2)",
 ]
-# Of the words in a class.
+# The path of the model of the words in a class.
 _IN_CLASS = "b100(1) w(1) b100(2) w(2) b100(3) b100(4)"
 _STEP = re.compile(r"([cb])(\d+)\((\d+)\)|w\((\d+)\)")
 
@@ -45,10 +45,10 @@ _CLASSES_A_ROOT = 0.55
 def named_estimator(
     name: str, *, n_words: int = 10_000, max_depth: int = 4
 ) -> BaseEstimator:
-    """The estimator that a name of `LanguageModel` stands for, to be changed or tuned.
+    """The estimator of a preset of `LanguageModel`, to change or tune.
 
-    ``LanguageModel(name)`` calls it with the number of its words. The result can be
-    given to `LanguageModel` in the place of the name; a search such as
+    ``LanguageModel(name)`` calls this function with the size of its vocabulary. The
+    result can be given to `LanguageModel` in the place of the name; a search such as
     ``GridSearchCV`` then reaches its parameters.
 
     Parameters
@@ -57,11 +57,12 @@ def named_estimator(
         The name.
 
     n_words : int, default=10_000
-        Words that can be predicted, at least 1; fewer words get fewer classes.
+        Number of words that can be predicted, at least 1. The number of word classes
+        grows with it, up to 100.
 
     max_depth : int, default=4
-        That of the `LanguageModel`, at least 1, or 0 for "fast"; steps of paths beyond
-        it are left out.
+        `max_depth` of the `LanguageModel`, at least 1, or 0 for "fast". Steps of paths
+        beyond `max_depth` are left out.
 
     Returns
     -------
@@ -119,7 +120,7 @@ def named_estimator(
         )
 
     def mixed(kind, model):
-        # Kneser-Ney is better where a text repeats itself, which the gate learns.
+        # Kneser-Ney is better for repeated text; the gate learns to recognise it.
         return MixtureLM([(kind, model), ("kn", KneserNeyLM())], weights="logistic")
 
     if name == "better":
@@ -143,11 +144,11 @@ def named_estimator(
 
 @contextmanager
 def merge_warnings(estimator: Any, analyzer: str) -> Iterator[None]:
-    """Replace warnings of each kind in the fit of a named estimator by one.
+    """Merge the warnings of each kind in the fit of a preset into one warning.
 
-    FallbackWarnings and ConvergenceWarnings speak of an estimator and its parameters,
-    which the user has not chosen. Models of characters do not tell fallbacks: their
-    number is small whatever the text, and the default discounts are as good.
+    FallbackWarnings and ConvergenceWarnings name an estimator and its parameters, which
+    the user has not chosen. Models of characters do not warn of fallbacks: there are
+    few different characters in any text, and the default discounts are as good.
     """
     if not isinstance(estimator, str):
         yield
@@ -181,7 +182,7 @@ def merge_warnings(estimator: Any, analyzer: str) -> Iterator[None]:
 
 
 def check_depths(estimator: Any, max_depth: int, alone: bool = True) -> None:
-    """ValueError if a part asks for other contexts than the `LanguageModel` has.
+    """ValueError if `max_depth` of a part differs from that of the `LanguageModel`.
 
     alone: False for a model of a mixture, whose contexts may be shorter.
     """
@@ -207,8 +208,8 @@ def check_depths(estimator: Any, max_depth: int, alone: bool = True) -> None:
         if depth > max_depth or (alone and depth != max_depth):
             raise ValueError(
                 f"max_depth={depth} of {type(part).__name__}: max_depth={max_depth} of "
-                "the LanguageModel is the length of contexts. Set max_depth there, "
-                "search over it there, and leave that of the estimator at None"
+                "the LanguageModel is the length of contexts. Set or search max_depth "
+                "of the LanguageModel, and leave max_depth of the estimator at None"
             )
 
 
@@ -220,12 +221,12 @@ def read_no_context(estimator: Any) -> None:
             "word; unigrams need a model over contexts, such as KneserNeyLM"
         )
     own = "max_depth" in estimator.get_params(deep=False)
-    # That of a StructuredLogLinearLMCV is in the estimator inside.
+    # StructuredLogLinearLMCV has the parameter in its inner estimator.
     estimator.set_params(**{"max_depth" if own else "estimator__max_depth": 0})
 
 
 def give_checkpoint(estimator: Any, checkpoint: Checkpoint | str | os.PathLike) -> None:
-    """Set the checkpoint of every part that can keep its state and lacks one.
+    """Set the checkpoint of every part that can store its state and has no checkpoint.
 
     ValueError if no part has a state to keep, or the path is a file where a folder is
     needed.
@@ -251,8 +252,8 @@ def give_checkpoint(estimator: Any, checkpoint: Checkpoint | str | os.PathLike) 
 
 
 def _cut(path, max_depth, n_classes, most):
-    """The steps of a path within the windows, with scaled numbers of classes; none if
-    the path begins beyond the windows."""
+    """The steps of a path within the windows, with scaled numbers of classes; an empty
+    list if the path begins beyond the windows."""
     steps, seen = [], set()
     offsets = {"c": (1, 2)[:max_depth], "b": (-1, 1)}
     for step in path.split():

@@ -17,7 +17,7 @@ from ..symbols import NumberedText, TextFile, plain_list
 from ..word_classes import ContextRefiner
 from ._positions import score_positions
 
-# Surprisal in nats of one unit.
+# Nats per unit of surprisal.
 _UNITS = {"bits": float(np.log(2.0)), "nats": 1.0, "hartleys": float(np.log(10.0))}
 
 
@@ -52,22 +52,22 @@ def compare(
 
     with :math:`N_s` the tokens of sentence s and :math:`D_s` the difference of its
     natural log-probabilities, b minus a. Both models score the same sentences, so the
-    hard and easy ones cancel in the difference.
+    difficulty of each sentence cancels in the difference.
 
     Parameters
     ----------
     a, b : LanguageModel or CacheLM
-        Fitted. A `CacheLM` reads X in its order.
+        Fitted models. A `CacheLM` reads X in order.
 
     X : TextFile or iterable of sentences
         The text to score.
 
     include_end, include_unknown : bool, default=True
-        As in :meth:`LanguageModel.perplexity`. Without unknown words, all words that
-        are unknown to one of the models are left out.
+        As in :meth:`LanguageModel.perplexity`. With ``include_unknown=False``, words
+        that are unknown to either model are left out.
 
     n_resamples : int, default=1000
-        Resamples of the sentences for the interval, at least 2.
+        Number of resamples of the sentences for the interval, at least 2.
 
     random_state : int, RandomState, Generator or None, default=None
         Source of the resamples.
@@ -85,14 +85,14 @@ def compare(
     ------
     ValueError
         If fewer than two sentences have a token, only one of the models has an end
-        mark, the analyzers of the models split X into other words, a word
-        is unknown to one model only and `include_unknown`, or a token has probability
-        0.
+        mark, the analyzers of the models split X into different words, a word is
+        unknown to only one model and `include_unknown` is True, or a token has
+        probability 0.
 
     Notes
     -----
-    Sentences are assumed to be independent. For sentences of one document, and more so
-    for those that a `CacheLM` reads, intervals are too short.
+    Sentences are assumed to be independent. For sentences of one document, and even
+    more under a `CacheLM`, the intervals are too short.
 
     References
     ----------
@@ -170,7 +170,8 @@ def _gain(d):
 
 
 def _common_text(a, b, X):
-    """X in numbers, split by the rules of both models; ValueError if these differ."""
+    """X in numbers, split by the rules of both models; ValueError if the words
+    differ."""
     for name, model in (("a", a), ("b", b)):
         if not hasattr(getattr(model, "base_", model), "number_text"):
             raise TypeError(
@@ -186,7 +187,7 @@ def _common_text(a, b, X):
     if text.sentences() != other.sentences():
         raise ValueError(
             f"X: analyzer={first.analyzer!r} of a and {second.analyzer!r} of b split "
-            "the text into other words, so that their perplexities cannot be compared"
+            "the text into different words, so perplexities cannot be compared"
         )
     return text
 
@@ -240,7 +241,7 @@ def heaviest(model: Any, k: int, depth: int | None) -> list[tuple]:
         )
     if fitted.coef_.size != found.n_pairs:
         raise AttributeError(
-            "heaviest_ngrams: the weights are those of a collapsed tree, which belong "
+            "heaviest_ngrams: each weight of a collapsed tree belongs "
             "to several n-grams; use SuffixTreeVectorizer(collapse=False)"
         )
     tree, pairs, size = found.tree, found.pairs, np.abs(fitted.coef_)

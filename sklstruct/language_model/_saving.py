@@ -16,7 +16,7 @@ from ..symbols._text import BLANK, Analyzer
 
 
 class FilesMixin:
-    """A model of sentences that is written, read, and made of a back-off model."""
+    """Methods that save and load a language model, or make it of a back-off model."""
 
     if TYPE_CHECKING:
         analyzer: Analyzer
@@ -32,7 +32,7 @@ class FilesMixin:
         """True if this model, or the one it was cloned from, was read from a file.
 
         Such a file does not say how the model was trained: `fit` replaces the model by
-        that of `estimator`. Inside other estimators it is given as
+        a new model of `estimator`. To use the model inside other estimators, give
         ``FrozenEstimator(model)``.
         """
         return getattr(self, "_from_file", False)
@@ -50,13 +50,14 @@ class FilesMixin:
         ----------
         path : str, os.PathLike or binary file object
             A file whose name ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed. The
-            file gets its name when it is complete; an older file stays until then.
+            file is renamed to `path` when it is complete; an older file stays until
+            then.
 
         format : {"arpa", "kenlm", "trie", "att", "native"}, default=None
             Format of the file: the text of ARPA files, the probing binary or the trie
             of KenLM, the text of a weighted automaton of AT&T's and OpenFst's tools, or
-            a file of this library. None: that of the suffix, ``.arpa`` or ``.lm``;
-            ``.bin``, ``.binary``, ``.klm`` or ``.kenlm``; ``.trie``; ``.att``;
+            a file of this library. None: the format of the suffix, ``.arpa`` or
+            ``.lm``; ``.bin``, ``.binary``, ``.klm`` or ``.kenlm``; ``.trie``; ``.att``;
             ``.sklm``. A file object, a pipe or a device gets ``"arpa"``.
 
         **options
@@ -106,7 +107,7 @@ class FilesMixin:
         analyzer: Analyzer | None = None,
         **options: Any,
     ) -> Self:
-        """Read a model from a file, of this or another program.
+        """Read a model from a file of this library or another program.
 
         Parameters
         ----------
@@ -119,7 +120,7 @@ class FilesMixin:
             suffix ``.att`` of the name.
 
         out_of_vocabulary : {"error", "exclude"}, default="error"
-            Parameter of the model, for files without a word for unknown ones.
+            Parameter of the model, for files without an unknown word.
 
         analyzer : {"word", "kenlm", "char"}, default=None
             As in `from_backoff`.
@@ -140,7 +141,7 @@ class FilesMixin:
         Raises
         ------
         ValueError
-            With the place, if the file is not valid; see :ref:`exchange`.
+            If the file is not valid; the message names the place. See :ref:`exchange`.
         TypeError
             If the format does not have the option.
 
@@ -162,20 +163,21 @@ class FilesMixin:
         out_of_vocabulary: str = "error",
         analyzer: Analyzer | None = None,
     ) -> Self:
-        """A language model of a back-off model: pruned, restricted, mixed or read.
+        """Make a language model of a back-off model, such as a pruned or mixed model.
 
         Parameters
         ----------
         model : BackoffModel
-            With context symbols; shared.
+            A model with context symbols; its arrays are shared.
 
         out_of_vocabulary : {"error", "exclude"}, default="error"
-            Parameter of the model, where it has no word for unknown ones.
+            Parameter of the language model, if `model` has no unknown word.
 
         analyzer : {"word", "kenlm", "char"}, default=None
-            The rule by which the model splits strings. None: that of the labels of
-            `model`, which is "kenlm" for files that store no rule: all but native
-            files. By "char" the symbol ``"\u2581"``, which stands for a blank in
+            The rule by which the model splits strings. None: the rule of the labels of
+            `model`, which is "kenlm" for all files but native files, as the others
+            store no rule. With "char" the symbol ``"\u2581"``, which stands for a blank
+            in
             files of models of characters, becomes a blank.
 
         Returns
@@ -204,8 +206,8 @@ class FilesMixin:
             out_of_vocabulary=out_of_vocabulary,
         )
         out._validate_params()
-        # Words as a table of strings or as objects, as `fit` leaves them. The model
-        # itself, where its labels are these: it may be pickled as its file.
+        # Words are a table of strings or objects, as after `fit`. If they are already,
+        # the model itself is used, because a mapped model is pickled as its file.
         are_objects = labels.strings is not None or (
             labels.classes.dtype == labels.known_symbols("").dtype == object
         )

@@ -41,8 +41,8 @@ class ScoringMixin:
         -------
         log_proba : list of ndarray
             For each sentence of L symbols an array of L + 1 values (L with
-            ``end=None``), the last that of the end mark. NaN for a word that has no
-            class (``unknown=None``), if `out_of_vocabulary` is ``"exclude"``.
+            ``end=None``); the last value is for the end mark. NaN for a word that has
+            no class (``unknown=None``), if `out_of_vocabulary` is ``"exclude"``.
 
         Raises
         ------
@@ -148,10 +148,11 @@ class ScoringMixin:
 
         include_unknown : bool, default=True
             True: unknown words are counted, each with the probability of the symbol
-            `unknown`. False: they are left out, but stay in the contexts of others.
+            `unknown`. False: unknown words are left out, but stay in the contexts of
+            other words.
 
         return_counts : bool, default=False
-            True: the numbers of tokens are returned, too.
+            True: the numbers of tokens are also returned.
 
         Returns
         -------
@@ -184,7 +185,7 @@ class ScoringMixin:
         include_end: bool = True,
         include_unknown: bool = True,
     ) -> Bunch:
-        """Perplexity by the depth of the context that held the n-gram.
+        """Perplexity by the length of the context of the n-gram that was found.
 
         Parameters
         ----------
@@ -295,11 +296,11 @@ class ScoringMixin:
         -------
         table : pandas.DataFrame, or Bunch of ndarrays without pandas
             One row per token, end marks included. ``sentence`` and ``position`` count
-            from 0. ``word``, that of X, or the end mark. ``surprisal``, NaN for a word
-            without probability. ``depth``, the length of the context of the n-gram that
-            the probability is taken from; -1 if the model is not one table of n-grams.
-            ``unknown``, whether the word is unknown to the model. The mean surprisal in
-            nats is the logarithm of `perplexity`.
+            from 0. ``word``, the word of X or the end mark. ``surprisal``, NaN for a
+            word without probability. ``depth``, the length of the context of the n-gram
+            that the probability is taken from; -1 if the model is not one table of
+            n-grams. ``unknown``, whether the word is unknown to the model. The mean
+            surprisal in nats is the logarithm of `perplexity`.
 
         Raises
         ------
@@ -326,7 +327,7 @@ class ScoringMixin:
 
 
 def mean_log_prob(log_prob: np.ndarray, weight: np.ndarray) -> float:
-    """The mean with weights or of a mask; ValueError if none is positive."""
+    """The weighted mean; ValueError if no weight is positive."""
     total = weight[weight > 0].sum()
     if not total > 0:
         raise ValueError(

@@ -19,7 +19,7 @@ class Truncated(Distribution):
         P'(y \mid x) \propto P(y \mid x)^{1/T} \quad \text{for } y \in S(x),
 
     S(x) the `top_k` most probable classes (None: all), and of these the fewest whose
-    probabilities sum to `top_p` or more. skip: a class of probability 0; -1: none.
+    probabilities sum to `top_p` or more. skip: a class that gets probability 0, or -1.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Truncated(Distribution):
 
 
 def _normalised(rows):
-    """Probabilities of rows of logarithms; a row of -inf becomes one of zeros."""
+    """Probabilities of rows of logarithms; a row of -inf becomes a row of zeros."""
     top = rows.max(axis=1, keepdims=True, initial=-np.inf)
     top[np.isneginf(top)] = 0.0
     rows -= top
@@ -60,14 +60,14 @@ def _normalised(rows):
 
 
 def _scaled(rows):
-    """Rows that sum to 1; one of zeros stays."""
+    """Scale rows to sum to 1; a row of zeros stays."""
     total = rows.sum(axis=1, keepdims=True)
     rows /= np.where(total > 0.0, total, 1.0)
     return rows
 
 
 def check_truncation(temperature: Any, top_k: Any, top_p: Any) -> None:
-    """ValueError that names the parameter that is not valid."""
+    """Check the parameters; the ValueError names the invalid parameter."""
     number = isinstance(temperature, Real) and not isinstance(temperature, bool)
     if not number or not 0.0 < temperature < np.inf:
         raise ValueError(

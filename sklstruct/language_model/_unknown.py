@@ -14,9 +14,9 @@ from .._warnings import warn
 from ..symbols import Labels, NumberedText, SentenceEncoder, seems_unsplit
 from ..symbols._text import UNSPLIT
 
-# Words of a text below which a share of unknown words says little.
+# The number of words from which on a share of unknown words is meaningful.
 _LEAST_WORDS = 10
-# Unknown words that are looked at for the cause, the most frequent ones.
+# The number of the most frequent unknown words in which a cause is looked for.
 _MOST_WORDS = 2000
 _TOKENS = re.compile(r"\w+|[^\w\s]")
 _OTHERWISE = (
@@ -32,11 +32,11 @@ class UnknownWords(NamedTuple):
 
     n_words: int = 0  # of the text
     n_unknown: int = 0
-    found: tuple[tuple[Any, int], ...] = ()  # the most frequent ones and their numbers
+    found: tuple[tuple[Any, int], ...] = ()  # the most frequent words and their counts
 
     @classmethod
     def of(cls, text: NumberedText, encoder: SentenceEncoder) -> UnknownWords:
-        """Those of a text."""
+        """The unknown words of a text."""
         # The unknown word itself is unknown too.
         token = encoder.labels.tokens(text.words, encoder.unknown)
         lost = token == encoder.unknown
@@ -49,7 +49,7 @@ class UnknownWords(NamedTuple):
         return cls(int(counts.sum()), int(counts[lost].sum()), found)
 
     def plus(self, other: UnknownWords) -> UnknownWords:
-        """Those of two parts of a text."""
+        """The unknown words of two parts of a text."""
         counts = Counter(dict(self.found))
         counts.update(dict(other.found))
         return UnknownWords(
@@ -65,12 +65,11 @@ class UnknownWords(NamedTuple):
         hint: str = "",
         otherwise: str = _OTHERWISE,
     ) -> bool:
-        """Warn if more than a third of the words are unknown, or one word shows that
-        the text is split in another way than that of the model; whether there was a
-        reason.
+        """Warn if more than a third of the words are unknown, or if one word shows that
+        the text is not split as the model splits; return whether a warning was given.
 
         name: of the text in the message.
-        hint: a cause that is known. Empty: the cause is looked for.
+        hint: the cause, if known. Empty: the cause is looked for.
         otherwise: end of the message if no cause is found.
         """
         if not self.n_unknown:
@@ -196,7 +195,7 @@ def _other_kind(unknown: dict, encoder: SentenceEncoder) -> str:
     """The message about single unknown words of a text that is split in another way.
 
     A string for a model of single characters, or a list of characters for a model of
-    words, would else be unknown words, whose probabilities say nothing.
+    words, would otherwise be unknown words, whose probabilities are meaningless.
     """
     labels = encoder.labels
     code = labels.token_code

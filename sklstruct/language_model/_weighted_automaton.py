@@ -31,7 +31,7 @@ from ..symbols import VocabularyRules, object_array
 
 # Expected windows are made in memory: 8 bytes per symbol and more.
 _MAX_SYMBOLS = 80_000_000
-# Steps of Newton's method for the scale of the weights; a few are enough.
+# Most steps of Newton's method for the scale of the weights; usually few are made.
 _NEWTON_STEPS = 100
 
 
@@ -58,11 +58,11 @@ def _factors(row, column, weight, n):
 
 
 def _exponents(source, target, log_weight, after):
-    """k of each state such that the strings from it weigh about 2 ** k, 0 of the end.
+    """k of each state: the strings from the state weigh about 2 ** k; 0 for the end.
 
     With these factors, weights neither overflow nor underflow, and are not rounded.
 
-    after: the next state on a way from each state to the end.
+    after: the next state on a path from each state to the end.
     """
     n = after.size
     here = np.flatnonzero(target == after[source])
@@ -71,7 +71,7 @@ def _exponents(source, target, log_weight, after):
     k = np.zeros(n + 1)
     tree = _factors(inner, after[inner], np.ones(inner.size), n)
     k[:n] = tree.solve(log_weight[here])
-    # Newton's method: each step is that of the strings by the weights so far.
+    # Newton's method for log2(sum_j w_ij 2 ** (k_j - k_i)) = 0 in each state i.
     inner = np.flatnonzero(target < n)
     for _ in range(_NEWTON_STEPS):
         score = log_weight + k[target] - k[source]
@@ -113,7 +113,7 @@ class WeightedAutomaton(CheckedState):
         The symbol of each arc; hashable, not None (remove empty arcs first).
 
     weight : array-like of shape (n_arcs,)
-        Finite, at least 0. Arcs with equal ends and symbol add up.
+        Finite, at least 0. The weights of arcs with the same states and symbol add up.
 
     final : array-like of shape (n_states,)
         Final weights, finite, at least 0.
@@ -136,8 +136,8 @@ class WeightedAutomaton(CheckedState):
     Raises
     ------
     ValueError
-        If arrays do not fit, a weight is negative, cycles have a weight of 1 or more,
-        or no string has a weight.
+        If the lengths of arrays differ, a weight is negative, cycles have a weight of 1
+        or more, or no string has a positive weight.
 
     References
     ----------
@@ -219,9 +219,9 @@ class WeightedAutomaton(CheckedState):
         if end not in ahead:
             raise ValueError(
                 "final: no string of positive weight leads from the initial state to "
-                "a final one"
+                "a final state"
             )
-        # Other states are on the way of no string.
+        # No string passes through the other states.
         states = np.intersect1d(ahead, behind)
         n = states.size - 1
         new = np.full(end + 1, -1)
@@ -296,7 +296,7 @@ class WeightedAutomaton(CheckedState):
 
         negative_log : bool, default=True
             True: weights are negative natural logarithms, as these tools write them in
-            the log and the tropical semiring. False: they are the weights.
+            the log and the tropical semiring. False: weights are read as they are.
 
         Returns
         -------
@@ -369,8 +369,8 @@ class WeightedAutomaton(CheckedState):
             Longest context, at least 1.
 
         min_count : float, default=0.0
-            Contexts of a lower expected count are left out with their continuations, an
-            approximation that bounds the work.
+            Contexts with an expected count of at most `min_count` are left out with
+            their continuations, an approximation that bounds the work.
 
         start, end : object, default="<s>" and "</s>"
             The marks around each string; not among the symbols.
@@ -385,14 +385,15 @@ class WeightedAutomaton(CheckedState):
         ------
         ValueError
             If a parameter is out of range, or the windows have more than 80 million
-            symbols; windows of less than 4 symbols count as 4.
+            symbols; windows of fewer than 4 symbols count as 4.
         """
         max_depth = check_count("max_depth", max_depth, 1)
         check_real("min_count", min_count, "[0, inf)")
         VocabularyRules(start, end, None).check()
         if start == end or {start, end} & set(self.symbols.tolist()):
             raise ValueError(
-                f"start={start!r} and end={end!r} must differ, and from the symbols"
+                f"start={start!r} and end={end!r} must differ from each other and from "
+                "the symbols"
             )
         n = self._visits.size
         most = _MAX_SYMBOLS // max(max_depth, 4)
@@ -413,7 +414,7 @@ class WeightedAutomaton(CheckedState):
         )
 
     def _grow(self, context, state, times, min_count, most):
-        """Contexts, then with one more symbol each time, while any are left."""
+        """Yield contexts, then contexts with one more symbol, while any are left."""
         yield context, state
         for _ in range(times):
             if not len(context):

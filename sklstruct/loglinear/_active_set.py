@@ -1,16 +1,16 @@
-"""The active-set algorithm: a tree that grows from the root where weights can enter.
+"""The active-set algorithm: a tree that grows from the root to non-zero weights.
 
-Weights that are not built are zero. At an optimum of those that are built, with v the
-negative gradient (see `_screening`), an unbuilt subtree at the pair r is zero at the
-optimum of the whole problem if R_r <= t_r. The count of r and its expected count are
-known once the samples that reach r are counted, as all classes have their scores at the
-deepest node that is built. Below r nothing is counted; with p a lower bound of the
-probability of the class there,
+Weights of pairs that are not built are zero. At an optimum on the built pairs, with v
+the negative gradient (see `_screening`), an unbuilt subtree at the pair r is zero at
+the optimum of the whole problem if R_r <= t_r. The count and the expected count of r
+are known when the samples that reach r are counted, because all classes have their
+scores at the deepest built node. Below r nothing is counted; with p a lower bound of
+the probability of the class there,
 
     count - expected count <= (1 - p) count,
 
-and the counts of the pairs below r sum to at most its own. `subtree_bound` is an upper
-bound of the excess that the subtree passes up. The algorithm:
+and the counts of the pairs below r sum to at most the count of r. `subtree_bound` is an
+upper bound of the excess that the subtree passes up. The algorithm:
 
     1. solve on the pairs that are built, from where the last round ended;
     2. count the children of the pairs whose samples are enough for one to enter;
@@ -46,7 +46,7 @@ class Grown(NamedTuple):
     fit: Fit
     result: Result
     objective: np.ndarray  # after each round
-    n_iter: int  # evaluations of loss and gradient, of all rounds
+    n_iter: int  # evaluations of loss and gradient in all rounds
 
 
 def grow(
@@ -59,8 +59,8 @@ def grow(
 ) -> Grown:
     """Minimise the penalised loss without making the whole tree.
 
-    model: its solver is that of the last rounds, and those before have a larger
-    tolerance and no `gap_tol`.
+    model: its solver is used in the last rounds; earlier rounds have a larger tolerance
+    and no `gap_tol`.
     samples: histories no longer than the deepest context.
     report: called with (iteration, objective, optimality); True stops the fit.
     """
@@ -90,7 +90,7 @@ def grow(
 
 
 class _Growth:
-    """The part of the tree that is built, and the place of each sample in it.
+    """The built part of the tree, and the position of each sample in it.
 
     Pairs and nodes are in the order of `ContextTree` and `Pairs`: level by level.
     """
@@ -132,7 +132,8 @@ class _Growth:
     # ------------------------------------------------------------------ growth
 
     def extend(self, loss, bound, w):
-        """Build the pairs that may have a weight; two starts, or None if none may.
+        """Build the pairs that may have a weight; return two starts, or None if no pair
+        may.
 
         The new weights are a guess in the first start and zero in the second.
         """
@@ -312,7 +313,7 @@ class _Growth:
         rising = np.argsort(keys)
         moved = np.concatenate([pair_place[:n_pairs], pair_place[n_pairs:][rising]])
         self.slot = self._moved(self.slot, keys[rising], depth[rising], moved)
-        # A first guess, as if the parent's score did not change.
+        # A first guess that assumes an unchanged score of the parent.
         with np.errstate(divide="ignore"):
             off = threshold[depth] / beta[depth]
             guess = np.log(np.maximum(count - off, 0.0) / expected) / beta[depth]

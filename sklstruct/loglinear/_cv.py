@@ -1,4 +1,4 @@
-"""StructuredLogLinearLMCV: strengths chosen on held-out samples."""
+"""StructuredLogLinearLMCV: strengths tuned on held-out samples."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from ..symbols import Labels
 from ._estimator import StructuredLogLinearLM
 from ._fit import Fit, bind, check_one_tree, held_out_loss, penalty_of
 
-# The parameters that can be searched, and the power of the factor by which a number
-# moves: alpha and depth_weight act by their powers at each depth.
+# The parameters that can be searched, and the power of `factor` by which each is
+# changed: alpha and depth_weight act by their powers at each depth.
 POWERS = {
     "lam": 1.0,
     "alpha": 0.25,
@@ -36,7 +36,7 @@ POWERS = {
     "penalty__gamma": 1.0,
 }
 
-# The factor is halved (in its logarithm) once where no coordinate helps any more.
+# If no coordinate lowers the loss, the logarithm of the factor is halved, once.
 N_SCALES = 2
 
 Params = dict[str, Any]
@@ -69,7 +69,7 @@ class _Coordinate(NamedTuple):
 class StructuredLogLinearLMCV(
     CallbackSupportMixin, MetaEstimatorMixin, HeldOutClassifier
 ):
-    r"""`StructuredLogLinearLM` with strengths chosen on held-out samples.
+    r"""`StructuredLogLinearLM` with strengths tuned on held-out samples.
 
     .. math::
         \max_\theta\ \sum_{(x, y)\ \text{held out}} \ln P_{w(\theta)}(y \mid x), \qquad
@@ -87,21 +87,22 @@ class StructuredLogLinearLMCV(
     estimator : StructuredLogLinearLM
         The model; cloned. The search begins at its parameters. A parameter that is an
         array is searched depth by depth. When `alpha` changes, the weights that a fit
-        starts from are rescaled so that the scores stay. A `gap_tol` of its solver is
-        for the last fit; those of the search end at `tol`. The `checkpoint` of the
-        model holds the losses of the finished fits, which are not repeated, and the
-        weights of the best one; a fit that was interrupted begins again. Not with a
-        `prior` or an active set.
+        starts from are rescaled so that the scores stay. The `gap_tol` of its solver is
+        used only in the last fit; the fits of the search stop at `tol`. The
+        `checkpoint` of the model stores the losses of the finished fits, which are not
+        repeated, and the weights of the best fit; an interrupted fit begins again. A
+        `prior` or an active set is not allowed.
 
     search : list of str, default=None
         The parameters to search, in order, named as in `set_params`: of "lam", "alpha",
         "penalty__depth_weight" and "penalty__gamma", which needs an `ElasticNet`. A
-        value of 0 stays. None: those that are not redundant for the penalty,
-        ``Penalty.searched``.
+        value of 0 is not changed. None: the parameters that are not redundant for the
+        penalty, ``Penalty.searched``.
 
     factor : float, default=1.4
-        First factor, above 1 and at most 100. `alpha` moves by its fourth root, one
-        `depth_weight` for all depths by its square root, as each depth has their power.
+        First factor, above 1 and at most 100. `alpha` is changed by the fourth root of
+        the factor, and a single `depth_weight` by its square root, because each depth
+        uses a power of them.
 
     max_fits : int, default=30
         Largest number of fits of the search, at least 1. The last fit, on all samples,
@@ -131,7 +132,7 @@ class StructuredLogLinearLMCV(
         Sorted.
 
     backoff_model_ : BackoffModel
-        That of ``best_estimator_``.
+        The model of ``best_estimator_``.
 
     depth_ : int
         Longest context of the fitted tree.
@@ -144,7 +145,7 @@ class StructuredLogLinearLMCV(
 
     See Also
     --------
-    sklearn.model_selection.GridSearchCV : Any parameters, without warm starts.
+    sklearn.model_selection.GridSearchCV : Searches any parameters, without warm starts.
 
     Examples
     --------
@@ -250,7 +251,7 @@ class StructuredLogLinearLMCV(
                 best = search.run(progress)
                 model.set_params(**best)
                 if not search.record.store.in_folder:
-                    model.set_params(checkpoint=None)  # the file is that of the search
+                    model.set_params(checkpoint=None)  # the search uses the file
                 model.fit_counted(counted.all_counts, overwrite=overwrite)
         self.held_out_loss_, self.search_results_ = search.loss, search.results
         self.best_params_ = best
@@ -269,7 +270,7 @@ def _with_penalty(estimator):
 
 
 class _Record:
-    """The checkpoint of a search: the losses of its fits, and the best weights.
+    """Checkpoint of a search: the losses of the fits, and the best weights.
 
     On resume the search is replayed; fits whose loss is stored are not repeated. The
     sizes are those of the tree on which the search fits.
@@ -286,7 +287,8 @@ class _Record:
         self.fits: list[list] = state.get("fits", [])  # [held-out loss, n_iter]
 
     def add(self, loss: float, n_iter: int, best: State) -> None:
-        """A fit is done; `best`: weights of the best one, and their beta by depth."""
+        """Record a finished fit; `best`: weights of the best fit, and their beta by
+        depth."""
         self.fits.append([loss, n_iter])
         self.best = best
         self.store.save(fits=self.fits, **best)

@@ -96,8 +96,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     penalty : name or Penalty, default="elastic_net"
         The shape :math:`\Omega` of the penalty. A name stands for the object with its
-        defaults. Parameters of an object are set and searched as ``penalty__gamma``.
-        The names are
+        defaults. Parameters of an object can be set and searched, for example as
+        ``penalty__gamma``. The names are
         {penalties}
 
     lam : float, default=0.2
@@ -108,8 +108,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     alpha : float or array-like of shape (depth + 1,), default=1.0
         Weight of the features by depth: :math:`\beta_k = \alpha^k` for a number, or the
-        :math:`\beta_k` themselves, in order of depth; positive, and no :math:`\beta_k`
-        above 1e50. 1: no weights by depth. Smaller values penalise deep contexts more.
+        :math:`\beta_k` themselves, in order of depth; positive, with no :math:`\beta_k`
+        above 1e50. With 1, all depths have equal weights. Smaller values penalise long
+        contexts more.
 
     positive : bool, default=True
         Whether weights are non-negative. With a `prior` they have either sign.
@@ -134,7 +135,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             P(y \mid x) \propto P_{\text{prior}}(y \mid x) \exp s(x, y) ,
 
         so the penalty is on the difference from the weights of the prior. Any back-off
-        model can be a prior. For "auto", "diagonal" and "fista".
+        model can be a prior. Allowed for the solvers "auto", "diagonal" and "fista".
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
         A file such as ``fit.ckpt``, or a folder for many fits: `fit` writes its state
@@ -147,12 +148,12 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         The symbol that marks missing history in dense X.
 
     classes : array-like of shape (n_classes,), default=None
-        All symbols that can be predicted, in any order. None: those of y. Symbols that
-        y lacks get the probability of score 0.
+        All symbols that can be predicted, in any order. None: the symbols of y. Symbols
+        that y lacks get the probability of score 0.
 
     n_jobs : int, default=None
-        Number of threads. None is 1 unless in a `joblib.parallel_config` context, -1
-        all processors. The results do not depend on `n_jobs`.
+        Number of threads. None means 1 unless in a `joblib.parallel_config` context; -1
+        means all processors. The results do not depend on `n_jobs`.
 
     Attributes
     ----------
@@ -174,9 +175,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         With an active set: pairs and contexts that were built during the fit.
 
     objective_ : ndarray of shape (`n_iter_`,)
-        Penalised loss of the best weights, in nats, total over the samples: at the
-        start and after each iteration, or with an active set after each round of
-        growth.
+        Total penalised loss of the best weights, in nats: at the start and after each
+        iteration, or, with an active set, after each round of growth.
 
     optimality_ : float
         Optimality residual :math:`\sqrt{\sum_p r_p^2 / c_p \,/\, \sum_i \omega_i}`,
@@ -199,7 +199,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     See Also
     --------
-    StructuredLogLinearLMCV : Chooses the strengths on held-out samples.
+    StructuredLogLinearLMCV : Tunes the strengths on held-out samples.
     sklstruct.smoothing.KneserNeyLM : Count-based model of the same form.
     sklstruct.language_model.LanguageModel : Language models over sentences.
 
@@ -329,7 +329,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         return self.min_count
 
     def __sklstruct_ids__(self, labels: Labels) -> dict:
-        """The prior, over words before, is over their ids."""
+        """Replace the prior over words by a prior over their ids."""
         settings = super().__sklstruct_ids__(labels)
         if self.prior is not None:
             self._validate_params()
@@ -339,7 +339,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         return settings
 
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
-        """Bind, start, solve, wrap."""
+        """Bind the parameters, start, solve, and wrap the result."""
         if self.keeps_positions:
             return self._grow_counted(counted)
         with reporting(self) as report, ThreadMap(self.n_jobs) as parallel:
@@ -362,8 +362,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         return problem
 
     def _nearer(self, counted: Counted) -> Callable[[np.ndarray], np.ndarray] | None:
-        """A function from the weights of Kneser-Ney smoothing to those of a start, if
-        this fit continues from the batches before."""
+        """A function from the weights of Kneser-Ney smoothing to the weights of a
+        start, if this fit continues from earlier batches."""
         if not isinstance(counted, ExtendedCounts) or not hasattr(self, "coef_"):
             return None
         before, coef = counted.before, self.coef_
@@ -377,7 +377,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 problem = self._bind(before, parallel)
                 l1_ratio = penalty_of(self).bind(problem).l1_ratio
                 base = kneser_ney_weights(problem, l1_ratio)
-        new_index = counted.new_index()  # -1 where pairs are gone
+        new_index = counted.new_index()  # -1 for removed pairs
         stays = new_index >= 0
 
         def moved(smoothed):
@@ -452,14 +452,14 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         check_numbers(self)
         if self.min_count > 1 and (prior or solver.grows):
             raise ValueError(
-                "min_count: contexts that are left out may have weights in the prior, "
+                "min_count: contexts that are left out may have weights in a prior, "
                 "and an active set leaves contexts out by itself; leave min_count 1"
             )
 
 
 @contextmanager
 def reporting(model: StructuredLogLinearLM) -> Iterator[Report]:
-    """The context of a whole fit, which gives the function that iterations call."""
+    """Context manager of a fit, which returns the function that iterations call."""
     solver = given_solver(model)
     # The rounds of an active set have max_iter iterations each.
     steps = None if solver.grows else solver.max_iter
@@ -477,7 +477,7 @@ def reporting(model: StructuredLogLinearLM) -> Iterator[Report]:
 def set_result(
     model: StructuredLogLinearLM, fit: Fit, result: Result, gap: float = np.inf
 ) -> None:
-    """Set the fitted attributes of a solver's result, and warn of an early end.
+    """Set the fitted attributes from a solver's result, and warn of an early end.
 
     gap: infinite if it is not known.
     """

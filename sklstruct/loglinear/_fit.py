@@ -1,8 +1,7 @@
 """One minimisation of the penalised loss: parameters, data, solver, checkpoints.
 
 The estimator, the search for strengths, the path and the active set all `bind` the
-parameters of a model to counts, make a `Fit` of that, ask it for a start and let it
-solve.
+parameters of a model to counts, create a `Fit`, and call its `start` and `solve`.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from ._problem import Problem
 from ._solvers import SOLVERS, Job, Report, Result, Solver, counted_on, silent
 from ._start import kneser_ney_weights, ridge_weights
 
-# Largest strength and feature weight: squares of products of the two, times a count,
-# stay far inside the range of floating point numbers.
+# Largest strength and feature weight: squares of products of the two, times a count, do
+# not overflow.
 LARGEST = 1e50
 
 
@@ -58,21 +57,21 @@ def given_solver(model: Any) -> Solver:
 
 
 def solver_of(model: Any) -> Solver:
-    """The solver of a model, or that of the rounds of an active set."""
+    """The solver of a model, or of the rounds of an active set."""
     prior = model.prior is not None
     return given_solver(model).chosen(penalty_of(model), is_positive(model), prior)
 
 
 def check_one_tree(model: Any, what: str) -> None:
-    """ValueError unless all fits of a model are on one tree, that of the counts."""
+    """ValueError unless all fits of a model are on the tree of the counts."""
     for name, stands in (
         ("prior", model.prior is not None),
         ("solver", given_solver(model).grows),
     ):
         if stands:
             raise ValueError(
-                f"{name}: {what} has one tree, that of the counts; fit "
-                f"{name}={getattr(model, name)!r} for each strength by itself"
+                f"{name}: {what} uses only the tree of the counts; fit "
+                f"{name}={getattr(model, name)!r} for each strength separately"
             )
 
 
@@ -94,7 +93,8 @@ def bind(
     node_weight: np.ndarray | None = None,
     depth: int | None = None,
 ) -> Problem:
-    """The problem of counts, with errors about parameters that do not fit them.
+    """The problem for counts; raises errors about parameters that do not fit the
+    counts.
 
     lam: another strength than that of the model.
     node_weight: weight of the samples that end at each node, where it is known.
@@ -122,7 +122,7 @@ def bind(
 
 
 def check_total_weight(total: float) -> None:
-    """ValueError if the weights of all samples sum to more than a fit can bear."""
+    """ValueError if the sum of the sample weights is too large for a fit."""
     if not total <= LARGEST**2:
         raise ValueError(
             f"sample_weight must sum to at most {LARGEST**2:g}, got {total:g}"
@@ -132,8 +132,8 @@ def check_total_weight(total: float) -> None:
 class Fit:
     """One minimisation of the penalised loss, by a new solver.
 
-    The penalty is bound to the problem as `bound`. The store of checkpoints at first
-    keeps nothing.
+    The penalty is bound to the problem as `bound`. Initially nothing is stored in
+    checkpoints.
     """
 
     def __init__(self, model: Any, problem: Problem) -> None:
@@ -183,8 +183,8 @@ class Fit:
     def start(
         self, nearer: Callable[[np.ndarray], np.ndarray] | None = None
     ) -> np.ndarray:
-        """The weights of Kneser-Ney smoothing, or others of lower objective; a new
-        array.
+        """The weights of Kneser-Ney smoothing, or other weights of lower objective; a
+        new array.
 
         `nearer` gives a further start from these weights. None: for a squared penalty,
         their `ridge_weights`. Zero where there is a prior.
@@ -203,7 +203,7 @@ class Fit:
         return [*starts, zero][int(np.nanargmin(values))]
 
     def from_solution(self, w: np.ndarray, beta: np.ndarray) -> np.ndarray:
-        """The weights of a solution with other strengths, with the scores they had.
+        """The weights of a solution with other strengths, rescaled to keep the scores.
 
         With another `alpha` the features of a depth have another weight, `beta` before.
         The part of a score that a weight adds stays about the same. A new array.
@@ -214,13 +214,13 @@ class Fit:
         return w
 
     def lowest(self, candidates: list[np.ndarray]) -> np.ndarray:
-        """The weights of least objective, the first of equal ones."""
+        """The weights of lowest objective; the first of equal weights."""
         return candidates[int(np.nanargmin([self.objective(w) for w in candidates]))]
 
     # ------------------------------------------------------------------- solve
 
     def solve(self, w: np.ndarray, report: Report = silent) -> Result:
-        """Minimise from `w`, which is overwritten; or the result that is kept."""
+        """Minimise from `w`, which is overwritten, or return the stored result."""
         # Solvers detect steps that overflow, and repeat them.
         with np.errstate(over="ignore", invalid="ignore"), self.store:
             if self.solver.gap_tol is None:
@@ -277,7 +277,7 @@ class Fit:
         return Job(self.loss, self.bound, report, self.store)
 
     def done(self) -> Result | None:
-        """The result that an earlier run has left, or None."""
+        """The stored result of an earlier run, or None."""
         found = self.store.result(Result.like(self.problem.n_pairs))
         return None if found is None else Result(**found)
 
@@ -305,7 +305,7 @@ def _by_depth(name, given, depth, positive):
         with np.errstate(over="ignore", under="ignore"):
             values = float(parameter) ** np.arange(depth + 1, dtype=np.float64)
         if name == "depth_weight" and parameter <= LARGEST:
-            values = np.minimum(values, LARGEST)  # no weight is left either way
+            values = np.minimum(values, LARGEST)  # all weights are 0 in both cases
     else:
         if parameter.ndim != 1 or parameter.size <= depth:
             raise ValueError(

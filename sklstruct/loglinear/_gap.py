@@ -1,4 +1,4 @@
-r"""The duality gap: an upper bound on the distance of a fit from its minimum.
+r"""The duality gap: an upper bound of the objective of a fit minus its minimum.
 
 With the scores s = A w, u_c(y) = t(c) (p_c(y) - q_c(y)) for distributions p_c, where
 q_c are the relative frequencies of the t(c) samples that end at context c, and v =
@@ -6,11 +6,12 @@ q_c are the relative frequencies of the t(c) samples that end at context c, and 
 
     min F >= sum_c t(c) H(p_c) - omega*(v).
 
-Those of the model itself give v = -grad loss(w), and a difference in which no large
-numbers are subtracted. omega* is that over bounded weights, finite for every penalty.
-Over all weights it is infinite for a norm until v is scaled into the dual ball, which
-on text costs some nats per word where the fit is at its minimum to 1e-4. For a squared
-penalty it has v^2 / (2 lam), far too much where a frequent pair is off by some counts.
+With p the probabilities of the model, v = -grad loss(w), and no large numbers are
+subtracted. omega* is the conjugate over bounded weights, which is finite for every
+penalty. Over all weights, the conjugate of a norm is infinite until v is scaled into
+the dual ball; on text the scaling loosens the bound by some nats per word, even if the
+fit is within 1e-4 of its minimum. For a squared penalty it has v^2 / (2 lam), far too
+much where a frequent pair is off by some counts.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
 
 # Share of the objective from which on the gap of a fit that met `tol` is worth a
 # warning: the residual is relative to the weight of all samples, so that a few heavy
-# samples hide the gradients of the others.
+# samples hide the gradients of other samples.
 LOOSE = 0.5
-# A gap of fewer nats per sample changes perplexity by less than a twentieth, so it is
-# not told. If one word dominates a class, most of the small objective is gap.
+# A smaller gap, in nats per sample, changes perplexity by less than a twentieth, so no
+# warning is given. If one word dominates a class, the gap is most of the small
+# objective.
 LEAST_NATS = 0.05
 
 
@@ -42,9 +44,10 @@ def is_within(gap: float, gap_tol: float | None, total_weight: float) -> bool:
 
 
 def next_share(share: float, gap: float, goal: float) -> float:
-    """The share of `tol` with which to go on where a gap is above its goal.
+    """The share of `tol` with which to continue if a gap is above its goal.
 
-    share: of `tol`, of the residual at this gap. The gap falls about as the residual.
+    share: share of `tol` of the residual at this gap. The gap falls about as the
+    residual.
     """
     ratio = 0.9 * goal / gap if np.isfinite(gap) else 0.0
     return share * min(max(ratio, 0.1), 0.7)
@@ -96,7 +99,7 @@ def warn_of_end(
 
 
 def duality_gap(loss: LogLinearLoss, penalty: BoundPenalty, w: np.ndarray) -> float:
-    r"""A bound on F(w) - min F, total over the samples, in nats.
+    r"""Upper bound of F(w) - min F, in nats, total over the samples.
 
     .. math::
         \Omega(w) + \Omega^*(v) - v^\top w, \qquad v = -\nabla f(w)

@@ -60,15 +60,15 @@ class JointLogLinear(
         s(x, y) = w_y + \sum_t \sum_{k \ge 1} \beta_k\, w^{(t)}_{x^{(t)}_{(k)},\, y}
 
     with :math:`x^{(t)}_{(k)}` the context of k symbols on path t of the history, and
-    :math:`w_y` the weight of the empty context, which all paths have in common. Every
-    pair of a context and a class that occurs in training has one more weight. The
+    :math:`w_y` the weight of the empty context, which all paths share. In addition,
+    every pair of a context and a class that occurs in training has a weight. The
     weights minimise
 
     .. math::
         \sum_i -\omega_i \ln P(y_i \mid x_i) + \frac{\lambda}{2} \|w\|^2 .
 
-    The sum in the denominator is over all classes, so the model is meant for 2 to some
-    hundred classes, such as the word classes of a
+    The sum in the denominator is over all classes, so the model is suitable for up to
+    some hundred classes, such as the word classes of a
     :class:`~sklstruct.mixture.FactoredLM`, or the words of one class. With one path the
     model is equal to :class:`StructuredLogLinearLM` with ``penalty="l2"``, which is
     faster.
@@ -79,7 +79,7 @@ class JointLogLinear(
         Names and transformers, which are cloned and fitted to X and y. A transformer,
         such as :class:`~sklstruct.word_classes.ContextRefiner`, turns windows into
         windows whose last column is the first symbol of a path. ``"passthrough"``: the
-        windows of X themselves. None: only these.
+        windows of X themselves. None: a single ``"passthrough"`` path.
 
     lam : float, default=0.3
         Strength :math:`\lambda` of the penalty, in counts; at least 0.
@@ -118,9 +118,9 @@ class JointLogLinear(
         All symbols that can be predicted, in any order. None: those of y.
 
     n_jobs : int, default=None
-        Number of threads for the sweeps. None is 1 unless in a
-        `joblib.parallel_config` context, -1 all processors. Results do not depend on
-        it; trees with few pairs are fitted in one thread.
+        Number of threads for the sweeps. None means 1 unless in a
+        `joblib.parallel_config` context; -1 means all processors. Results do not depend
+        on it; trees with few pairs are fitted in one thread.
 
     Attributes
     ----------
@@ -139,14 +139,14 @@ class JointLogLinear(
         samples.
 
     optimality_ : float
-        Optimality residual as that of `StructuredLogLinearLM`: the root mean square of
-        the distances of the negative gradient to the penalty's subdifferential, over
-        the roots of the pairs' counts.
+        Optimality residual as in `StructuredLogLinearLM`: the root mean square of the
+        distances of the negative gradient to the penalty's subdifferential, over the
+        roots of the pairs' counts.
 
     gap_ : float
-        Duality gap as that of `StructuredLogLinearLM`: no weights that each add at most
-        25 to a score have a penalised loss that is lower by more than this, in nats,
-        total over the samples.
+        Duality gap as in `StructuredLogLinearLM`: upper bound, in nats, of how much
+        lower the total penalised loss can be, over all weights that each add at most 25
+        to a score.
 
     n_iter_ : int
         Passes over all trees.
@@ -250,7 +250,7 @@ class JointLogLinear(
             The symbol that followed each window.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; 0 is as if absent.
+            Non-negative weights; samples of weight 0 are left out.
 
         Returns
         -------
@@ -296,7 +296,7 @@ class JointLogLinear(
         return self._learn(read())
 
     def read_paths(self) -> list[Any]:
-        """The transformers, None for windows as they are.
+        """The transformers, None for "passthrough".
 
         Raises
         ------
@@ -330,8 +330,8 @@ class JointLogLinear(
         ----------
         counted : iterable of Counted
             The same samples as each path reads them, made by `count_windows` with
-            ``keep_positions=True``. Of a generator, which takes less memory, one is
-            held at a time.
+            ``keep_positions=True``. With a generator, which takes less memory, only one
+            is stored at a time.
 
         Returns
         -------
@@ -342,7 +342,7 @@ class JointLogLinear(
         Raises
         ------
         ValueError
-            If there are no samples, or they are not the same.
+            If there are no samples, or the samples of the paths differ.
         """
         return self._learn(counted)
 
@@ -375,7 +375,7 @@ class JointLogLinear(
         warn_of_end(
             self, result, solver, total,
             f"{'These are the weights of the start. ' if at_start else ''}The scores "
-            "are in single precision, which shows no way to a lower objective; use "
+            "are in single precision, in which no step lowers the objective; use "
             "a larger lam, or sample weights of more equal size",
         )  # fmt: skip
         return self
@@ -497,7 +497,8 @@ class JointLogLinear(
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
         """Parameters with which the estimator learns from windows of class ids."""
-        # Before any parameter is set: no path may have the name of one.
+        # Check names before any parameter is set: a path must not have a parameter's
+        # name.
         self.read_paths()
         return {**super().__sklstruct_ids__(labels), "padding": -1}
 
@@ -509,8 +510,7 @@ _NO_POSITIONS = (
 
 
 def _grouped(trees, terminals, target, n_outcomes, weight):
-    """The samples, those of the same contexts as one row; the node of each row in each
-    tree.
+    """(samples with equal contexts merged as one row, node of each row in each tree).
 
     Rows are in the order of the first tree: paths that begin alike are neighbours
     there, and nearly so in the other trees.

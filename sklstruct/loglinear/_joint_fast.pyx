@@ -2,17 +2,17 @@
 
     score(y | x) = sum over trees t, over nodes n on x's path in t, of beta_n w(n, y)
 
-The trees stand one after the other in one numbering of nodes; only the first keeps
-its root, which the others would only repeat. A sample is the deepest node of its path
-in each tree, -1 where the path is empty. Pairs (n, y) that do not occur in training
-have no weight. beta is a number for each depth: that of a node is the length of its way
-up, and one more where the root is not among the nodes. Weights are in double precision
-while they are fitted, and in single precision in a fitted model.
+The nodes of all trees are numbered consecutively; only the first tree keeps its root,
+because the roots are equal. A sample is the deepest node of its path in each tree, -1
+where the path is empty. Pairs (n, y) that do not occur in training have no weight. beta
+has a number for each depth; the depth of a node is the length of its path to the root
+(plus one if the root is not stored). Weights are in double precision during the fit,
+and in single precision in a fitted model.
 
 Cost of a sample: the pairs of the nodes on its paths, once to score, once for the
-gradient, and the exponentials of the outcomes. Fitted models score many samples, those
-of one context one after the other, and use the sums over the upper part of a path,
-where most pairs are, again: a row of additions a tree, and the pairs of the lower part.
+gradient, and the exponentials of the outcomes. Fitted models score many samples, sorted
+by context, and reuse the sums over the upper part of a path, which has most pairs: a
+row of additions per tree, plus the pairs of the lower part.
 """
 
 cimport cython
@@ -29,7 +29,7 @@ from ..backoff._core_fast cimport SOON, Model, padded
 from ..backoff._trees_fast cimport Node, Tree
 
 cdef enum:
-    # A node with fewer pairs than one in so many outcomes has no row.
+    # A node with pairs for fewer than 1 / SPARSE of the outcomes has no row.
     SPARSE = 16
 
 ctypedef fused real:
@@ -39,7 +39,8 @@ ctypedef fused real:
 
 cdef inline Py_ssize_t _depth(int32_t n, const int32_t *parent,
                               bint first) noexcept nogil:
-    """Of a node of the first tree, which has its root, or of another; -1 for none."""
+    """Depth of a node of the first tree, which has its root, or of another tree; -1 if
+    absent."""
     cdef Py_ssize_t k = -1 if first or n < 0 else 0
     while n >= 0:
         k += 1
@@ -86,7 +87,7 @@ cdef void _add_tree(int32_t node, Py_ssize_t depth, bint first, const int32_t *p
     cdef Py_ssize_t k, top = 0 if first else 1, dense = depth
     cdef int32_t n = node, p
     cdef double b
-    # The longer a context, the fewer classes were seen after it.
+    # Longer contexts have fewer pairs.
     while dense >= top and SPARSE * (ptr[n + 1] - ptr[n]) < n_outcomes:
         n = parent[n]
         dense -= 1
@@ -170,9 +171,9 @@ def add_slopes(const int32_t[::1] node, const int64_t[::1] order, bint first,
                double[:, ::1] rows, const double[:, ::1] slope, double[::1] gradient):
     """gradient += the slopes of the pairs of one tree, of those of the scores.
 
-    The reverse of `add_scores`, with its parameters: a node with many pairs
-    has a row of sums over the samples one after the other that end there or below.
-    path: all -1, and so it is left.
+    The adjoint of `add_scores`, with the same parameters: a node with many pairs has a
+    row of sums over the consecutive samples that end at or below the node. path: all -1
+    on entry and on return.
     """
     cdef Py_ssize_t i, j, k, n_outcomes = slope.shape[1]
     cdef int32_t n, p

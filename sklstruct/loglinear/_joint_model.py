@@ -19,8 +19,8 @@ from ._joint_fast import Joint
 from ._penalties import conjugate_of_squares
 from ._problem import THREAD_PAIRS, Map, pull
 
-# Scores of one call of the kernels; Python handles Ctrl-C between calls. And the calls
-# whose scores are held at a time: not the number of threads, on which no sum depends.
+# Scores per kernel call (Ctrl-C is handled between calls), and the number of calls
+# whose scores are stored at a time, which does not depend on the number of threads.
 _SCORES, _AT_A_TIME = 1 << 20, 4
 
 
@@ -43,8 +43,8 @@ class JointTrees(CheckedState, Distribution):
     ) -> None:
         self.trees = trees
         self.n_classes = pairs[0].n_classes
-        # Gate features of the first tree only: each other tree adds some twenty columns
-        # to a gate, for little gain.
+        # Only the first tree has gate features: each further tree adds some twenty
+        # columns to a gate, for little gain.
         self.gate_depths = (trees[0].max_depth,)
         self.first = np.cumsum([0] + [tree.n_nodes for tree in trees])
         self.parent = _parents(trees, self.first)
@@ -75,7 +75,7 @@ class JointTrees(CheckedState, Distribution):
         self.w = w[w != 0.0].astype(np.float32)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Most of a model are small numbers, one for each node and pair.
+        # Most of a model are small numbers per node and per pair, stored in few bytes.
         state = {"n_pairs": _narrow(np.diff(self.ptr))}
         for name, value in vars(self).items():
             if name not in ("parent", "ptr"):
@@ -261,7 +261,7 @@ class JointObjective:
         value += 0.5 * self.lam * float(w @ w)
         for part, count, beta in self._levels():
             value -= beta * float(count @ w[part])
-        # A copy of all weights, which are large, is not kept through the passes.
+        # Free the copy of all weights, which is large, during the passes.
         self.joint.w = np.empty(0)
         return value
 
@@ -281,7 +281,8 @@ class JointObjective:
         """The duality gap at joined weights with this gradient; see `_gap`."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             gap = 0.5 * self.lam * float(w @ w)
-            # Level by level: temporary arrays of all pairs would be the peak of a fit.
+            # Level by level, because temporary arrays of all pairs would set the peak
+            # memory.
             for part, _, beta in self._levels():
                 v = self.lam * w[part] - gradient[part]
                 gap -= float(v @ w[part])

@@ -1,8 +1,8 @@
-r"""Several trees in one softmax: Newton steps of one tree after the other.
+r"""Several trees in one softmax: Newton steps for the trees in turn.
 
-With the scores of the other trees fixed, the objective is that of one tree whose
-samples have offsets. Its Hessian is below the tree metric as it is without them, since
-that bound holds sample by sample:
+With the scores of the other trees fixed, the objective is that of a single tree whose
+samples have offsets. Its Hessian is below the tree metric, as without offsets, because
+the bound holds for each sample:
 
 .. math::
     \nabla^2 f \preceq B^\top \mathrm{diag}(e)\, B ,
@@ -40,19 +40,19 @@ from ._solvers import (
 )
 from ._start import kneser_ney_weights
 
-# The relative rise of an objective that counts as rounding.
+# A relative rise of the objective up to this is a rounding error.
 SLACK = 1e-9
 
 # Largest number of times that a step is shortened before it is undone.
 SHORTER = 20
 
-# Sums of weights between 2^-SAFE and 2^SAFE are as they are in single precision.
+# Weights whose largest sum is between 2^-SAFE and 2^SAFE are not rescaled.
 SAFE = 40
 
 # The entries of `JointBlock.get_state`.
 OF_BLOCK = ("y", "w", "best", "numbers")
 
-# Arrays of the pairs that last for a step only: the metric's three, the gradient.
+# Number of scratch arrays per pair: three of the metric, and the gradient.
 N_SHARED = 4
 
 
@@ -145,13 +145,14 @@ class JointBlock:
         return float(sums[1])
 
     def follow(self) -> None:
-        """The step led downward: a softer metric."""
+        """After a descent step: use a softer metric."""
         self.undone = False
         self.kappa = max(0.9 * self.kappa, 1.0)
         self.levenberg = 0.5 * self.levenberg if self.levenberg > 5e-4 else 0.0
 
     def shorten(self, change: np.ndarray, part: float) -> np.ndarray:
-        """Keep this part of the last step, which led upward; the part as an array.
+        """Keep this part of the last step, which led upward; return the part as an
+        array.
 
         The metric of the next step is stiffer. With a part of 0 the scores stay as they
         are, and have to be computed again.
@@ -166,7 +167,7 @@ class JointBlock:
         return part * change
 
     def is_stuck(self) -> bool:
-        """True if the next step would be the last one again, which was undone."""
+        """True if the next step would repeat the last step, which was undone."""
         here = self.kappa, self.levenberg
         return self.undone and stiffer(*here) == here
 
@@ -227,8 +228,8 @@ def solve_joint(
     nodes of the first tree ascend.
     solver: its stopping rules; `max_iter` passes over all trees.
     report: called with (pass, objective, residual); True stops the fit.
-    store: of checkpoints. The scores are part of the state: computed from the weights
-    they would differ by rounding, and so would all later steps.
+    store: of checkpoints. The scores are part of the state: if they were recomputed
+    from the weights, rounding would change all later steps.
     """
     tol, gap_tol, max_iter = solver.tol, solver.gap_tol, solver.max_iter
     samples, n_rows, beta = exact.samples, exact.nodes.shape[0], exact.joint.beta
@@ -259,8 +260,8 @@ def solve_joint(
     else:
         scores = state["scores"]
     shared, before = np.empty(N_SHARED * largest), np.empty(largest)
-    # Sums are in single precision, in which weights beyond these would overflow, and
-    # those below vanish. A power of two changes no digit.
+    # Sums are in single precision, in which larger weights would overflow and smaller
+    # weights would vanish. Scaling by a power of two is exact.
     size = float(np.log2(exact.row_weight.max()))
     unit = 1.0 if abs(size) < SAFE else 2.0 ** round(size)
     if unit != 1.0:
@@ -311,7 +312,7 @@ def solve_joint(
     best = None
     if status != "converged" and not passes.objective <= passes.lowest:
         best = [block.best for block in blocks]
-    # Free these first: the next arrays are as large.
+    # Free memory first, because the next arrays are as large.
     del passes, blocks, scores, shared, before
     if best is not None and not exact.value(weights) <= exact.value(best):
         weights, optimality = best, np.nan
@@ -335,7 +336,7 @@ def _start(
 ) -> tuple[list[np.ndarray], float]:
     """Kneser-Ney's weights, or 0 where the objective is lower there, or where they are
     not finite: counts can be too large for its discounts. And the objective there."""
-    # All classes are equally probable.
+    # With weights of 0, all classes are equally probable.
     at_zero = float(exact.row_weight.sum()) * np.log(problems[0].n_classes)
     with np.errstate(all="ignore"):
         found = exact.map(kneser_ney_weights, problems)
@@ -378,7 +379,7 @@ class _Passes:
         return squared
 
     def _keep_best(self):
-        # Rounding can lead upward unseen, and is then seen at once.
+        # Rounding may hide a rise of the objective, which is detected here.
         if self.objective < self.lowest:
             self.lowest = self.objective
             for block in self.blocks:

@@ -3,15 +3,16 @@
     scores[i, y] = sum over trees t, over nodes n on i's path in t, of beta_n w(n, y)
 
 in single precision. Samples whose contexts are the same in all trees share the row i.
-With them kept, a tree is its own problem: `expected` gives, for each pair (n, y)
+With stored scores, each tree is a separate problem: `expected` gives, for each pair (n,
+y)
 of a tree, the sum of P(y | i), times the weight of its samples, over the rows i at or
 below n; `move` adds the change of one tree's weights to the scores.
 
-Both walk a range of branches depth first, with one row of scratch a level: `expected`
-hands the sums of children to their parent, `move` hands the change of a context's
-scores to its children. Cost: a row of exponentials and one of additions for each row of
-scores, one of additions a node, and the pairs once. Rows are reached in the order of
-the tree, which is not that of memory: the next ones are prefetched.
+Both traverse a range of branches depth first, with one row of scratch per level:
+`expected` adds the sums of children to their parent, `move` passes the change of a
+context's scores to its children. Cost: a row of exponentials and one of additions for
+each row of scores, one of additions a node, and the pairs once. Rows are visited in the
+order of the tree, not of memory, so the next rows are prefetched.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -91,8 +92,8 @@ cdef void _expect_own(
 ) noexcept nogil:
     """total <- sums of P over the rows that end at a node, of which there are some.
 
-    Rows are summed up in runs: of a sum of millions in single precision, one row after
-    the other, little would be left.
+    Rows are summed in runs, because a running sum of millions of rows in single
+    precision would be inaccurate.
     """
     cdef float *row = walk.spare
     cdef float *run = total  # the first
@@ -189,7 +190,7 @@ def expected(SampleTree t, Py_ssize_t lo, Py_ssize_t hi, float[:, ::1] rows,
 
 
 def own_samples(SampleTree t, float[:, ::1] rows, float[::1] total):
-    """The same for the rows that end at the root."""
+    """`expected` for the rows that end at the root."""
     cdef Walk walk = _walk(rows)
     with nogil:
         if t.first[0] < t.first[1]:

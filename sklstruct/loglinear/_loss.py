@@ -14,8 +14,8 @@ class LogLinearLoss:
     .. math::
         f(w) = \sum_n t(n) \ln Z(n) - \sum_p \beta_p\, c(p)\, w_p
 
-    The second sum is :math:`\sum_p T(p) s(p)` with scores written out along their
-    paths, so that no score needs to be kept. Total over the samples, in nats.
+    The second sum equals :math:`\sum_p T(p) s(p)` with the scores expanded along their
+    paths, so that scores need not be stored. Total over the samples, in nats.
     """
 
     def __init__(self, problem: Problem) -> None:

@@ -1,4 +1,4 @@
-"""Models along a falling lam: where weights enter, and warm starts on the way."""
+"""Models for a sequence of falling lam, with warm starts."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ from ._solvers import Result, relative_residual
 _SHARED = {
     "samples": """
 estimator : StructuredLogLinearLM, or an estimator that holds one
-    Its parameters but `lam`. A `LanguageModel` takes sentences.
+    The estimator, whose `lam` is not used. A `LanguageModel` takes sentences.
 
 X : array-like, CSR matrix, sentences or Counted
-    As `fit` of the estimator takes it; or what `LanguageModel.count` gives.
+    Samples in the form that `fit` takes, or counts from `LanguageModel.count`.
 
 y : array-like of shape (n_samples,), default=None
-    As `fit` of the estimator takes it.
+    As in `fit` of the estimator.
 """,
     "sample_weight": """
 sample_weight : array-like of shape (n_samples,), default=None
-    As `fit` of the estimator takes it.
+    As in `fit` of the estimator.
 """,
 }
 
 
 class LamPath:
-    r"""Models of one penalty with falling strengths, from `lam_path`.
+    r"""Models with falling strengths of a penalty, from `lam_path`.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class LamPath:
         Contexts and the classes that followed them.
 
     count : ndarray of shape (n_pairs,)
-        Of each pair.
+        The count of each pair.
 
     labels : Labels
         The classes and symbols of the ids.
@@ -118,7 +118,7 @@ class LamPath:
         Parameters
         ----------
         index : int
-            Its number in `lams`.
+            Index in `lams`.
 
         Returns
         -------
@@ -154,7 +154,7 @@ def _largest(model, counted):
 
 
 def _solutions(model, counted, lams, largest):
-    """The fit of every strength, each begun where the last one ended."""
+    """The fits of all strengths; each starts at the previous solution."""
     fits, w, penalty = [], None, penalty_of(model)
     with ThreadMap(model.n_jobs) as parallel:
         whole = bind(model, counted.pairs, counted.count, parallel, lam=1.0)
@@ -260,9 +260,9 @@ def lam_max(
         \lambda_{\max} = \min \{\lambda : \hat w_q(\lambda) = 0
         \text{ for every pair } q \text{ below the root}\} .
 
-    The weights of the root alone are the solution of one equation. They give
-    :math:`v_q = \beta_q (c_q - E_q)`, the pull on each other weight, which is zero
-    where v lies in the dual ball of the penalty: for "l1" and "elastic_net" where
+    The weights of the root alone are the solution of one equation. They give :math:`v_q
+    = \beta_q (c_q - E_q)`, the negative gradient for each other weight, which is zero
+    if v lies in the dual ball of the penalty: for "l1" and "elastic_net" where
     :math:`v_q \le \lambda d_q`, :math:`d_q` the depth weight. For groups over subtrees
     where :math:`R_q \le \lambda d_q` at depth 1, with
 
@@ -283,8 +283,8 @@ def lam_max(
     Returns
     -------
     lam : float
-        In counts, as `lam`; 0 where no weight below the root would ever be other than
-        zero.
+        In counts, as `lam`; 0 if all weights below the root are zero for every
+        strength.
 
     Raises
     ------
@@ -293,7 +293,7 @@ def lam_max(
 
     See Also
     --------
-    lam_path : Models from there on down.
+    lam_path : Models with falling strengths from `lam_max` on.
 
     Examples
     --------
@@ -337,15 +337,15 @@ def lam_path(
     X_val: Any = None,
     y_val: ArrayLike | None = None,
 ) -> LamPath:
-    r"""Models with falling strengths, each begun where the last one ended.
+    r"""Models with falling strengths; each fit starts at the previous solution.
 
     .. math::
         \hat w(\lambda_j) = \arg\min_{w \ge 0} f(w) + \lambda_j\, \Omega(w), \qquad
         \lambda_1 > \lambda_2 > \ldots
 
-    The samples are read and counted once. Pairs whose counts alone say that their
-    weights are zero at a strength take no part in its fit, where weights are not
-    negative and the penalty has an absolute term.
+    The samples are read and counted once. If weights are non-negative and the penalty
+    has an absolute term, pairs whose counts show that their weights are zero at a
+    strength are left out of its fit.
 
     Parameters
     ----------
@@ -356,10 +356,11 @@ def lam_path(
         equal ratios, from `lam_max` on.
 
     n_lams : int, default=20
-        Number of strengths where `lams` is None, from 1 to 1 000 000.
+        Number of strengths if `lams` is None, from 1 to 1 000 000.
 
     eps : float, default=1e-2
-        The smallest strength over the largest, between 0 and 1, where `lams` is None.
+        Ratio of the smallest to the largest strength, between 0 and 1, if `lams` is
+        None.
 
     {sample_weight}
 
@@ -380,7 +381,7 @@ def lam_path(
     See Also
     --------
     lam_max : The strength that a path begins with.
-    StructuredLogLinearLMCV : Searches other parameters too.
+    StructuredLogLinearLMCV : Also searches other parameters.
     sklearn.linear_model.enet_path : The same for linear regression.
 
     Examples
@@ -407,7 +408,7 @@ def lam_path(
     model, counted = _counted(estimator, X, y, sample_weight, held_out)
     if model.checkpoint is not None:
         raise ValueError(
-            "checkpoint: lam_path keeps no state of its fits; set checkpoint=None, or "
+            "checkpoint: lam_path does not store its fits; set checkpoint=None, or "
             "fit the models one by one with a folder"
         )
     largest = None
@@ -415,8 +416,8 @@ def lam_path(
         largest = _largest(model, counted)
         if largest == 0.0:
             raise ValueError(
-                "lams: no weight below the root is ever other than zero on these "
-                "samples, so that there is no lam to begin with; give lams"
+                "lams: all weights below the root are zero for every lam on these "
+                "samples, so that lams cannot be chosen; give lams"
             )
         strengths = largest * np.geomspace(1.0, eps, n_lams)
     fits, beta = _solutions(model, counted, strengths, largest)

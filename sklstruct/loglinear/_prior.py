@@ -1,13 +1,13 @@
-r"""Another model as the prior of a fit: the weights count from its own.
+r"""Another model as the prior of a fit: the weights are differences from its weights.
 
 Any back-off model is log-linear over its own pairs, with the scores
 
     s(n, y) = ln P(y | n) - sum of ln bow over the way from the root to n,
 
-which a class without a pair at n has from its parent. The score of a pair less that of
-its parent is the weight of the pair in that model. A fit that penalises the distance
-from these weights minimises the loss at w + (weights of the prior), with its penalty on
-the difference w.
+where a class without a pair at n has the score of the parent. The score of a pair minus
+the score of its parent is the weight of the pair in the prior. A fit that penalises the
+distance from these weights minimises the loss at w + (weights of the prior), with its
+penalty on the difference w.
 """
 
 from __future__ import annotations

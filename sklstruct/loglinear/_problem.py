@@ -1,10 +1,10 @@
-"""The problem that is minimised: pairs, counts, features, strengths, and walks.
+"""The optimisation problem: pairs, counts, features, strengths, and sweeps.
 
     F(w) = loss(w) + sum over the groups q of strength_q omega(w_q)
 
-Loss and penalty are made from one `Problem`: it is the only place that knows how
-the tree stores its pairs, how they are cut for caches and threads, and whether a
-number belongs to a level (trie) or to a pair (collapsed tree).
+Loss and penalty use the same `Problem`. Only `Problem` depends on how the tree stores
+its pairs, how pairs are split for caches and threads, and whether a number belongs to a
+level (trie) or to a pair (collapsed tree).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 # backward sweep (`benchmarks/bench_loss.py --case blocks` prints a table).
 BLOCK_PAIRS = 1 << 16
 
-# Pairs in one chunk of a vector pass. Passes stream, so that chunks need not fit a
-# cache: large ones enter the interpreter, which threads cannot share, less often.
+# Pairs in one chunk of a vector pass. Passes stream, so chunks need not fit a cache;
+# large chunks need the interpreter, which threads cannot share, less often.
 CHUNK_PAIRS = 1 << 16
 
 # Shards are the units of parallel work. Their number is fixed, not taken from
@@ -274,7 +274,8 @@ class Problem:
         return [[blocks[i] for i in of] for of in shards if len(of)]
 
     def expand(self, w: np.ndarray) -> tuple[Problem, np.ndarray]:
-        """The problem on the trie, and w there: merged suffixes share their weights."""
+        """(the problem on the trie, w on the trie): merged suffixes share their
+        weights."""
         if self.tree.span is None:
             return self, w
         pairs, source = expand_pairs(self.pairs)
@@ -311,7 +312,7 @@ class Problem:
         return self.sum_over(lambda _, lo, hi: _dot(a[lo:hi], b[lo:hi]))
 
     def same(self, a: np.ndarray, b: np.ndarray) -> bool:
-        """True if two arrays beside the pairs are equal."""
+        """True if two arrays over the pairs are equal."""
         return self.sum_over(lambda _, lo, hi: float((a[lo:hi] != b[lo:hi]).any())) == 0
 
     def upward(
@@ -369,8 +370,9 @@ class Problem:
     def metric(self, kappa: float) -> np.ndarray:
         """kappa * scale * count of every pair; 1 where that is 0.
 
-        It is 0 where the gradient is 0 too, for classes never seen and for features
-        whose weight has underflowed: any metric keeps such a weight where it is.
+        The product is 0 only if the gradient is 0 too (classes that were never seen,
+        and features whose weight underflowed), so any metric leaves such a weight
+        unchanged.
         """
         out = np.empty(self.n_pairs)
 

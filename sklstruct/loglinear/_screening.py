@@ -1,8 +1,8 @@
 """Screening: the optimality condition of groups of zero weights.
 
-With the groups subtree(q), weights that are zero stay zero if the negative gradient v
-lies in the dual ball of the penalty. Nested groups pass their excess up to the group
-around them:
+With the groups subtree(q), zero weights stay zero if the negative gradient v lies in
+the dual ball of the penalty. Nested groups pass their excess up to the surrounding
+group:
 
     R_q = norm of (v_q, the excesses (R_r - t_r)_+ of the child pairs r),
 
@@ -37,7 +37,7 @@ _NEWTON_STEPS = 60
 
 
 def screens(penalty: Penalty) -> bool:
-    """Whether it says when a group is zero, on any part of the pairs.
+    """Whether a penalty can tell, on any part of the pairs, when a group is zero.
 
     `count_weight` needs the adjusted counts of the whole tree.
     """
@@ -106,7 +106,7 @@ def subtree_bound(
 
 
 class RootProblem:
-    r"""The optimum with no weight but those of the root.
+    r"""The optimum with only the weights of the root.
 
     .. math::
         \min_w\ N \ln \sum_y e^{\beta_0 w_y} - \sum_y \beta_0 c_y w_y
@@ -303,7 +303,7 @@ class SafeScreening:
 def smallest_lam(problem: Problem, bound: BoundPenalty) -> float:
     """The smallest lam at which all weights below the root are zero.
 
-    0 if the gradient pulls on none of them. The arguments are those of `SafeScreening`.
+    0 if the gradient is 0 for all of them. The arguments are as in `SafeScreening`.
     """
     if problem.n_levels < 2:
         return 0.0

@@ -22,10 +22,10 @@ def kneser_ney_weights(problem: Problem, l1_ratio: float = 0.0) -> np.ndarray:
     .. math::
         \beta_p w_p = \ln P(p) - \ln \gamma(n) - \ln P(\mathrm{parent}\ p) \ge 0
 
-    and, at the root, :math:`\ln P(y) - \min \ln P`. A context that always goes on in
-    one way shares its weight with its only child, so that a collapsed tree starts where
-    the trie does: the score at the child, where the samples are, is that of Kneser-Ney;
-    at the shorter context, where no sample ends, it is not.
+    and, at the root, :math:`\ln P(y) - \min \ln P`. A context with a single child and
+    no sample of its own shares its weight with the child, so that a collapsed tree
+    starts at the same point as the trie: the score at the child, at which the samples
+    end, is the Kneser-Ney score, but not the score at the shorter context.
 
     l1_ratio: least number of counts that are taken off a pair, in units of its strength
     over beta: with an l1 term, E(p) = c(p) - l1 / beta where the weight is not 0, and
@@ -76,8 +76,8 @@ def ridge_weights(bound: BoundPenalty, w: np.ndarray) -> np.ndarray:
     .. math::
         w_p\, \frac{\beta_p^2 c_p}{\beta_p^2 c_p + \lambda_p} .
 
-    Kneser-Ney smoothing takes an absolute discount off a count. A squared penalty takes
-    a share of a weight, and where beta is small nearly all of it.
+    Kneser-Ney smoothing subtracts an absolute discount from a count. A squared penalty
+    removes a share of a weight, which is nearly the whole weight if beta is small.
     """
     problem, out = bound.problem, np.empty_like(w)
 

@@ -1,4 +1,4 @@
-"""Models made of models: factored along a tree of the words, and mixtures."""
+"""Composed models: factored along a tree of the words, and mixtures."""
 
 from typing import TYPE_CHECKING
 

@@ -41,8 +41,8 @@ class Rows(Protocol):
         """The first n samples, after a part has learnt to read their contexts."""
 
     def known_after(self, n: int) -> tuple[Any, NDArray, NDArray]:
-        """(contexts, outcomes, weights) of the later samples of classes that the first
-        n have."""
+        """(contexts, outcomes, weights) of the later samples whose class occurs in the
+        first n samples."""
 
 
 class RowsHere(NamedTuple):
@@ -69,7 +69,7 @@ class RowsHere(NamedTuple):
 
 def one_group(contexts: Any, outcome: NDArray, weight: NDArray) -> GroupedSamples:
     """Samples of one group."""
-    # It takes no memory.
+    # A broadcast array needs no memory.
     group = np.broadcast_to(np.int32(0), outcome.shape)
     return GroupedSamples(contexts, group, outcome, weight)
 
@@ -77,7 +77,7 @@ def one_group(contexts: Any, outcome: NDArray, weight: NDArray) -> GroupedSample
 class ModelClassifier(
     CallbackSupportMixin, DistributionClassifier, BaseEstimator, metaclass=ABCMeta
 ):
-    """Base of the classifiers whose fitted distribution is composed of others.
+    """Base of the classifiers whose distribution is composed of other distributions.
 
     Subclasses have the parameters `classes`, `n_jobs` and `verbose`, and define
     ``__sklstruct_sub_model__`` and `_make_sub_model`.
@@ -85,14 +85,14 @@ class ModelClassifier(
     Attributes
     ----------
     part_, distribution_ : object
-        The part that reads contexts, and the distribution.
+        The sub-model that reads contexts, and the fitted distribution.
     """
 
     distribution_: Distribution
 
     @abstractmethod
     def __sklstruct_sub_model__(self, classes: np.ndarray, for_gate: bool) -> SubModel:
-        """The part that this estimator, not fitted, is."""
+        """The sub-model of this unfitted estimator."""
 
     def _fitted(self):
         """Set the attributes that describe `distribution_`, at the end of a fit."""
@@ -112,18 +112,19 @@ class ModelClassifier(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Contexts, in the form that the estimators take: windows of symbols, the
-            last column the most recent, for those of this package.
+            Contexts, in the form that the estimators take. Estimators of this package
+            take windows of symbols, the last column the most recent.
 
         y : array-like of shape (n_samples,)
             The symbol that followed each context.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; 0 is as if absent.
+            Non-negative weights; samples of weight 0 are left out.
 
         X_val, y_val : array-like, default=None
-            Held-out samples, on which the weights of mixtures are learnt. None: the
-            mixtures hold out the last rows of X, see their `validation_fraction`.
+            Held-out samples, on which the weights of mixtures are learned. None: the
+            mixtures hold out the last rows of X, see their parameter
+            `validation_fraction`.
 
         Returns
         -------
@@ -134,12 +135,12 @@ class ModelClassifier(
         ------
         ValueError
             If X, y, weights and held-out samples do not fit together, a parameter does
-            not fit the data, or the rows that are held out have only classes that the
-            others lack.
+            not fit the data, or all held-out rows have classes that do not occur in the
+            other rows.
         """
         require_targets(self, y, X)
         if (X_val is None) != (y_val is None):
-            raise ValueError("X_val and y_val go together: give both or neither")
+            raise ValueError("X_val and y_val: give both or neither")
         X = self._contexts(X, reset=True)
         labels = target_column(y, X.shape[0])
         keep, weight = read_sample_weight(sample_weight, labels)
@@ -152,12 +153,12 @@ class ModelClassifier(
 
     @with_callbacks
     def fit_rows(self, rows: Rows, X_val: Any = None, y_val: Any = None) -> Self:
-        """Fit the models to samples that are elsewhere, as on the workers of a cluster.
+        """Fit the models to samples in another place, such as the workers of a cluster.
 
         Parameters
         ----------
         rows : Rows
-            The samples, whose classes are those of the parameter `classes`, sorted.
+            The samples; their classes are the parameter `classes`, sorted.
 
         X_val, y_val : array-like, default=None
             As in `fit`.
@@ -185,8 +186,9 @@ class ModelClassifier(
                 refuse_held_out(self)
 
             def fit(part, n, held_out, like=None):
-                """The model of the first rows; transformers, such as word classes, see
-                no others, so that held-out samples are as new to them as any text."""
+                """The models of the first n rows. Transformers, such as word classes,
+                are fitted to these rows only, so that held-out samples are as new to
+                them as any other text."""
                 samples = rows.learn(part, n, progress.step)
                 progress.step(f"contexts of {samples.outcome.size} samples are read")
                 if held_out is not None:
@@ -208,11 +210,11 @@ class ModelClassifier(
             else:
                 remedy = "give held-out samples (X_val), constant weights"
                 n_rest = n - last_share(n, part.validation_fraction, remedy=remedy)
-                # Of a class that the others do not have a model knows nothing.
+                # Models know nothing about a class that occurs only in held-out rows.
                 held_out = rows.known_after(n_rest)
                 if held_out[1].size == 0:
                     raise ValueError(
-                        f"X: the weights of the mixture are learnt from the last "
+                        f"X: the weights of the mixture are learned from the last "
                         f"{n - n_rest} of {n} sample(s), and none of their "
                         f"classes occurs before them; {remedy}, or more samples"
                     )
@@ -287,12 +289,12 @@ def _contexts(X, name="X"):
     if isinstance(X, TextWindows):
         return X
     if sp.issparse(X):
-        X = X.tocsr()  # others have no rows that can be selected
+        X = X.tocsr()  # rows of other formats cannot be selected
     elif not (isinstance(X, np.ndarray) or hasattr(X, "iloc")):
         X = np.asarray(X)
     if len(X.shape) != 2:
         raise ValueError(
             f"{name}: Expected 2D array, got {len(X.shape)}D array instead; Reshape "
-            "your data: a row of it is a context"
+            "your data: a row is a context"
         )
     return X

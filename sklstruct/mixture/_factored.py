@@ -36,11 +36,11 @@ from ._transforms import GroupedSamples, TransformCache
 
 
 class FactoredSubModel(ComposedSubModel):
-    """A tree over the outcomes, the part of its groups, and the part of its words.
+    """The sub-model of a `FactoredLM`: a tree, a sub-model for groups, one for words.
 
-    The estimators are for nodes with groups below them, and for nodes with words only.
-    With `for_gate` a gate needs features of the contexts. `classes` names the outcomes;
-    the others are as in `FactoredLM`.
+    The first estimator is for nodes with groups below them, the second for nodes with
+    words only. With `for_gate`, a gate needs features of the contexts. `classes` are
+    the labels of the outcomes; the other parameters are as in `FactoredLM`.
     """
 
     def __init__(
@@ -118,7 +118,8 @@ class FactoredSubModel(ComposedSubModel):
             before: Any = None
             if task.reuse_weights_of is not None:
                 earlier = cast(FactoredModel, task.reuse_weights_of[0])
-                # Of another taxonomy, learnt without the held-out samples.
+                # Models of another taxonomy, which was learned without the held-out
+                # samples.
                 of_words = earlier.of_words.tolist()
                 before = [m for m, w in zip(earlier.models, of_words) if m and w == p]
             held_out = task.held_out
@@ -142,7 +143,8 @@ class FactoredSubModel(ComposedSubModel):
         n_nodes = tree.n_nodes
         concentration, share = np.full(n_nodes, np.inf), np.zeros(n_nodes)
         for node_of, child_of in zip(*path):
-            # Of each word the node on this level, and a number beyond them for none.
+            # The node of each word on this level, or n_nodes if the word has no such
+            # node.
             there = node_of >= 0
             node = np.where(there, tree.first_child[node_of] + child_of, n_nodes)
             node = np.append(node, n_nodes).astype(np.int32)
@@ -162,8 +164,8 @@ class FactoredSubModel(ComposedSubModel):
 
 
 def _steps(samples, p, path, number):
-    """The steps of the samples' paths that begin at some nodes, in the order of the
-    samples."""
+    """The steps of the samples' paths that begin at the nodes with a `number`, in the
+    order of the samples."""
     index, groups, outcomes = [], [], []
     for node_of, child_of in zip(*path):
         group = number[node_of[samples.outcome]]
@@ -173,7 +175,7 @@ def _steps(samples, p, path, number):
         outcomes.append(child_of[samples.outcome[rows]])
     index, group, outcome = map(np.concatenate, (index, groups, outcomes))
     if len(groups) > 1:
-        # Samples keep their order: a mixture holds the last of them out.
+        # Samples keep their order, because a mixture holds out the last samples.
         order = np.argsort(index, kind="stable")
         index, group, outcome = index[order], group[order], outcome[order]
     contexts = samples.contexts[p]
@@ -214,8 +216,8 @@ class FactoredLM(ModelClassifier):
         - a mapping from words to classes, a `sklstruct.taxonomy.Taxonomy`, or another
           form of `sklstruct.taxonomy.as_taxonomy`, of any depth.
 
-        None: ``ExchangeClustering(100, offsets=(-1, 1))``, with half as many classes
-        as words where there are fewer than 200 words.
+        None: ``ExchangeClustering(100, offsets=(-1, 1))``, or half as many classes as
+        words if there are fewer than 200 words.
 
     class_estimator : classifier, default=None
         The model of each node whose children are not all words. Any classifier with
@@ -228,11 +230,11 @@ class FactoredLM(ModelClassifier):
         node, to the samples of the words below the node. None: as `class_estimator`.
 
     concentration : float, "auto" or None, default=None
-        :math:`\theta`, at least 1e-6: words of the history are more probable. Let a(y)
-        be the number of times that word y occurs in the history, a(g) the number of
-        words of class g in the history, and r(g) the share of class g in the training
-        samples. The probabilities of a word within its class and of the class (with the
-        normaliser Z) become
+        :math:`\theta`, at least 1e-6: raises the probability of words of the history.
+        Let a(y) be the number of times that word y occurs in the history, a(g) the
+        number of words of class g in the history, and r(g) the share of class g in the
+        training samples. The probabilities of a word within its class and of the class
+        (with the normaliser Z) become
 
         .. math::
             \frac{a(y) + \theta_g\, P(y \mid g, x)}{a(g) + \theta_g}, \qquad
@@ -240,14 +242,14 @@ class FactoredLM(ModelClassifier):
             \sqrt{\frac{a(g) + \theta\, r(g)}{r(g) \sum_h (a(h) + \theta\, r(h))}} .
 
         "auto": for each node of the tree the maximum likelihood of the training
-        samples, with shares in the place of P; infinite for classes whose words do not
-        occur again more often than by chance [3]_ [4]_. None: the history is not used.
-        The history is the window. In a :class:`~sklstruct.language_model.LanguageModel`
-        the history is the sentence so far, up to 256 symbols.
+        samples, with shares instead of P; infinite for classes whose words do not occur
+        again more often than by chance [3]_ [4]_. None: the history is not used. The
+        history is the window. In a :class:`~sklstruct.language_model.LanguageModel` the
+        history is the sentence so far, up to 256 symbols.
 
     padding : object, default=None
         The symbol that marks missing history, for the default estimators and the counts
-        of `concentration`; given estimators have their own parameter.
+        of `concentration`; given estimators have their own parameter `padding`.
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
         A folder (a name without a suffix) for the fits of the default models, so only
@@ -255,13 +257,13 @@ class FactoredLM(ModelClassifier):
         parameter. See `sklstruct.StructuredLogLinearLM`.
 
     classes : array-like of shape (n_classes,), default=None
-        All symbols that can be predicted, in any order. None: those of y.
+        All symbols that can be predicted, in any order. None: the symbols of y.
 
     n_jobs : int, default=None
         Number of threads over the models of the nodes. Results do not depend on it.
 
     verbose : int, default=0
-        Print what is done at every `verbose`-th step; 0 is silent.
+        Print progress at every `verbose`-th step; 0 is silent.
 
     Attributes
     ----------
@@ -279,12 +281,12 @@ class FactoredLM(ModelClassifier):
 
     See Also
     --------
-    MixtureLM : May be a factor, and may hold factored models.
+    MixtureLM : Can be a factor, and can contain factored models.
     sklstruct.HierarchicalClassifier : Classification of features along a tree.
 
     Notes
     -----
-    With one class it is the model of `word_estimator`.
+    With one class, the model is the model of `word_estimator`.
 
     References
     ----------
@@ -350,9 +352,9 @@ class FactoredLM(ModelClassifier):
         self._validate_params()
         if self.checkpoint is not None and not self.__sklstruct_resumable__():
             raise ValueError(
-                "checkpoint is for the models that are made by default, and "
-                "class_estimator is given; set the checkpoint of the estimators that "
-                "are given, and leave this one None"
+                "checkpoint is for the default models, and "
+                "class_estimator is given; set checkpoint of the given "
+                "estimators, and leave checkpoint None here"
             )
         default = StructuredLogLinearLM(
             penalty="l2",
@@ -386,7 +388,7 @@ class FactoredLM(ModelClassifier):
         taxonomy = self.taxonomy
         clusterers = _clusterers(taxonomy)
         if clusterers and all(isinstance(c, FrozenEstimator) for c in clusterers):
-            # They were fitted to words, and know no ids.
+            # Frozen clusterers were fitted to words, and do not know ids.
             columns = [np.asarray(c.classes_of(labels.classes)) for c in clusterers]
             settings["taxonomy"] = _nested(columns, np.arange(labels.n_classes))
         elif _of_labels(taxonomy):
@@ -402,7 +404,7 @@ class FactoredLM(ModelClassifier):
 
 
 def _clusterers(taxonomy):
-    """The clusterers of the parameter, an empty list where it is something else."""
+    """The clusterers of the parameter `taxonomy`, an empty list for other values."""
     items = taxonomy if isinstance(taxonomy, list) else [taxonomy]
     if items and all(hasattr(item, "classes_of") for item in items):
         return items
@@ -410,7 +412,7 @@ def _clusterers(taxonomy):
 
 
 def _of_labels(taxonomy):
-    """True where the parameter names words."""
+    """True if the parameter `taxonomy` contains words."""
     if taxonomy is None or _clusterers(taxonomy):
         return False
     if isinstance(taxonomy, Taxonomy | Mapping):
@@ -431,7 +433,7 @@ def _of_labels(taxonomy):
 def group_words(
     taxonomy: Any, X: Any, y: np.ndarray | None, classes: np.ndarray
 ) -> Taxonomy:
-    """The tree over `classes` that the parameter `taxonomy` of `FactoredLM` means.
+    """The tree over `classes` that the parameter `taxonomy` of `FactoredLM` describes.
 
     X, y: the samples that clusterers are fitted to.
     """
@@ -457,7 +459,8 @@ def group_words(
 
 
 def _nested(columns, classes):
-    """The tree of clusterings from coarse to fine; each cuts those after it."""
+    """The tree of clusterings from coarse to fine; a class is split by the next
+    clustering."""
     parents = [np.array([-1])]
     node, n_nodes = np.zeros(classes.size, dtype=np.int64), 1
     for labels in columns:

@@ -1,8 +1,8 @@
 r"""Weights of a mixture: constants, by bucket of the history, a logistic gate.
 
-A gate is fitted on held-out samples: the log-probabilities that the models give to
-the targets, and features of the histories. It gives weights from the features alone.
-All maximise
+A gate is fitted to held-out samples: the log-probabilities of the targets in the
+models, and features of the histories. The fitted gate computes weights from the
+features alone. All gates maximise
 
 .. math::
     \sum_i \omega_i \ln \sum_k \pi_k(x_i) P_k(y_i \mid x_i) ,
@@ -25,7 +25,7 @@ from . import _models_fast as _fast
 # Features of a history: two columns for each tree of contexts.
 DEPTH, LOG_WEIGHT = 0, 1
 
-# Held-out samples that the overall weights count as, in the weights of a bucket.
+# Strength of the overall weights as a prior of the weights of a bucket, in samples.
 _PRIOR = 20.0
 
 # Strength of the l2 penalty of the logistic gate, for each held-out sample.
@@ -59,7 +59,7 @@ class Gate(ABC):
 
     @abstractmethod
     def _learn(self, proba, weight, features, gate_depths):
-        """Learn from the samples that some model gives a probability.
+        """Learn from the samples with a positive probability in some model.
 
         proba (n, n_models): P of the targets, each row up to a factor.
         """
@@ -74,8 +74,8 @@ class Gate(ABC):
 
 
 def relative(log_prob: NDArray, weight: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-    """(P of each model over the largest, weight, rows) of the samples that some model
-    gives a probability."""
+    """(P of each model divided by the largest P, weight, rows) of the samples with a
+    positive probability in some model."""
     top = log_prob.max(axis=1)
     rows = np.flatnonzero(top > -np.inf)
     return np.exp(log_prob[rows] - top[rows, None]), weight[rows], rows
@@ -90,7 +90,7 @@ def em_weights(
 ) -> NDArray:
     """Constant weights by expectation-maximisation.
 
-    Each row of `proba`, the probabilities of a target, may have a factor. prior:
+    Each row of `proba`, the probabilities of a target, may be scaled. prior:
     pseudo-counts of the models; None: 0.
     """
     n_models = proba.shape[1]
@@ -105,7 +105,7 @@ def em_weights(
         with np.errstate(divide="ignore", invalid="ignore"):
             penalty = np.where(prior > 0, prior * np.log(pi), 0.0).sum()
         value = float(weight @ np.log(mixed)) + penalty
-        # Every row holds a 1 and every weight starts positive.
+        # No division by 0: every row has a 1 and every weight starts positive.
         pi = (pi * (proba.T @ (weight / mixed)) + prior) / total
         pi /= pi.sum()
         if value - before <= tol * total:
@@ -121,8 +121,8 @@ def softmax_coef(
 
     Maximum likelihood of the mixture with a small l2 penalty, by L-BFGS from the best
     constant weights. The first column of `phi` is 1. Each row of `proba`, the
-    probabilities of a target, may have a factor. closed: the samples at which the
-    weight of a model is 0; None: none.
+    probabilities of a target, may be scaled. closed: a mask of the samples and models
+    for which the weight is 0; None: no such pairs.
     """
     total = max(weight.sum(), 1.0)
     start = np.zeros((proba.shape[1], phi.shape[1]))
@@ -137,7 +137,7 @@ def softmax_coef(
         pi = np.exp(score)
         pi /= pi.sum(axis=1, keepdims=True)
         joint = pi * proba
-        # The weights of all models that do not give 0 may underflow during the search.
+        # The weights of all models with P > 0 may underflow during the search.
         mixed = np.maximum(joint.sum(axis=1), 1e-300)
         slope = (pi - joint / mixed[:, None]) * (weight / total)[:, None]
         away = v - start
@@ -153,7 +153,7 @@ def softmax_coef(
 
 
 class ConstantGate(Gate):
-    """The same weights everywhere, by EM or given; not negative."""
+    """The same weights for all histories, by EM or given; not negative."""
 
     reads_features = False
 
@@ -226,8 +226,8 @@ class LogisticGate(Gate):
         self.coef = softmax_coef(self._design(features), proba, weight)
 
     def table(self) -> _fast.GateTable:
-        # The columns of `_design` are not made: in each tree one of the indicators
-        # of depths is 1.
+        # The columns of `_design` are not needed: for each tree, one indicator of depth
+        # is 1.
         return _fast.GateTable(self.coef.T, deepest=self.depths)
 
 

@@ -1,15 +1,17 @@
-r"""Words that come again: counts of the words of a history, within their groups.
+r"""Repeated words: counts of the words of a history, within their groups.
 
 A group g of words with the probabilities :math:`P(y \mid g, x)` becomes
 
 .. math::
     \frac{a(y) + \theta_g\, P(y \mid g, x)}{a(g) + \theta_g},
 
-a(y) and a(g) how often the word, and words of the group, occur in the history: what is
-expected of a Dirichlet prior with the concentration :math:`\theta_g` after these words.
+with a(y) and a(g) the number of times that the word, and words of the group, occur in
+the history. This is the posterior mean under a Dirichlet prior with the concentration
+:math:`\theta_g`.
 
-Groups of groups are multiplied by the root of how much more probable such a prior makes
-their shares r(v) in the text, and divided by the sum:
+For a group v of groups, the factor of such a posterior mean over the share r(v) in the
+text is computed; the probability of v is multiplied by the root of this factor, and
+divided by the sum over all v:
 
 .. math::
     P(v \mid g, x)\, \sqrt{\frac{a(v) + \theta_g\, r(v)}{(a(g) + \theta_g)\, r(v)}} .
@@ -27,16 +29,17 @@ from ..symbols import TextWindows, is_nan
 from ..symbols._encoding import SymbolIndex
 from ._history_fast import add_slopes, count_in_history
 
-# A share cannot be multiplied by smaller concentrations.
+# Products of a share and a smaller concentration may underflow.
 LEAST = 1e-6
-# Concentrations are sought between these, by so many bisections of their logarithm.
+# Concentrations are found between these values, by _HALVINGS bisections of the
+# logarithm.
 _LEAST, _MOST, _HALVINGS = 1e-3, 1e6, 40
-# From no more than about so many samples, evenly spaced.
+# From at most about so many samples, evenly spaced.
 _SAMPLES = 1 << 21
 
 
 def history_of(X: Any, classes: NDArray, padding: Any) -> TextWindows:
-    """The histories of windows, in numbers of classes; other symbols have the next.
+    """The histories of windows as class ids; other symbols get the id n_classes.
 
     The history of a row of an array is the row. `padding` marks missing history.
     ValueError if X is a sparse matrix.
@@ -59,9 +62,9 @@ def history_of(X: Any, classes: NDArray, padding: Any) -> TextWindows:
 def count_words(
     history: TextWindows, y: NDArray, group: NDArray
 ) -> tuple[NDArray, NDArray]:
-    """How often y_i, and the words of its group, occur in each history.
+    """The number of times that y_i, and words of its group, occur in each history.
 
-    history: from `history_of`. group: the group of each class, -1 for none.
+    history: from `history_of`. group: the group of each class, -1 without group.
     """
     word, of_group = np.empty(y.size), np.empty(y.size)
     count_in_history(
@@ -74,15 +77,17 @@ def count_words(
 def find_concentrations(
     history: TextWindows, y: NDArray, weight: NDArray, group: NDArray, n_groups: int
 ) -> tuple[NDArray, NDArray]:
-    r"""The concentrations that make the words of each group most likely, and the p(y).
+    r"""The concentrations with the largest likelihood in each group, and the shares
+    p(y).
 
     .. math::
         \theta_g = \arg\max_\theta \sum_{i:\, g(y_i) = g} \omega_i
         \ln \frac{a_i(y_i) + \theta\, p(y_i)}{a_i(g) + \theta},
 
-    p(y) the share of the word in its group: a Polya urn. The shares of a model would do
-    worse, as it has seen the samples. Infinite where words come again no more often
-    than by chance. The :math:`\omega_i` are `weight`, the others as in `count_words`.
+    with p(y) the share of the word in its group: a Polya urn. The probabilities of a
+    model are not used for p(y), because the model was fitted to the samples. The
+    concentration is infinite if words do not occur again more often than by chance.
+    :math:`\omega_i` is `weight`; the other parameters are as in `count_words`.
     """
     of_word = np.bincount(y, weight, group.size)
     total = np.bincount(group + 1, of_word, n_groups + 1)[group + 1]

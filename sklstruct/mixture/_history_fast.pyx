@@ -5,8 +5,8 @@ from libc.stdint cimport int32_t, int64_t
 
 cdef inline Py_ssize_t _begin(const int32_t *tokens, Py_ssize_t end,
                               Py_ssize_t reach) noexcept nogil:
-    """Start of the history before `end`: after a negative token, at most `reach`
-    tokens back."""
+    """Start of the history before `end`: after the last negative token, but at most
+    `reach` tokens back."""
     cdef Py_ssize_t first = end - reach if end > reach else 0
     cdef Py_ssize_t j = end
     while j > first and tokens[j - 1] >= 0:
@@ -20,8 +20,8 @@ def count_in_history(const int32_t[::1] tokens, const int64_t[::1] end,
                      double[::1] of_group):
     """word[i], of_group[i]: tokens of history i that are y[i], or of its group.
 
-    A history goes back from end[i] to the first negative token. Tokens beyond `group`
-    are in none; neither is a word of group -1.
+    A history goes back from end[i] to the first negative token. Tokens beyond `group`,
+    and words of group -1, have no group.
     """
     cdef Py_ssize_t i, j
     cdef int32_t token, g, n_words = <int32_t> group.shape[0]

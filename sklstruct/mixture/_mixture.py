@@ -1,4 +1,4 @@
-"""MixtureLM: a mixture of models, its weights learnt from held-out samples."""
+"""MixtureLM: a mixture of models, with weights learned from held-out samples."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ._sub_models import (
 
 
 class MixtureSubModel(ComposedSubModel):
-    """The parts of a mixture, and one gate for the models of all groups.
+    """The sub-models of a mixture, and one gate for the models of all groups.
 
     weights: the gate's name, or constant weights.
     validation_fraction: share of the samples, the last ones, that weights are learnt
@@ -58,15 +58,15 @@ class MixtureSubModel(ComposedSubModel):
         if not isinstance(self.weights, str):
             return self._mix(self._fit_parts(task), ConstantGate(self.weights))
         if task.samples.outcome.size == 0:
-            # Words of classes that do not occur have uniform models.
+            # Classes whose words do not occur have uniform models.
             return [UniformModel(int(n)) for n in task.sizes]
         fitted = self._fit_parts(task)
-        # Of a factor that no held-out sample reaches.
+        # The gate if no held-out sample belongs to this factor.
         gate: Gate = ConstantGate(np.full(len(fitted), 1.0 / len(fitted)))
         if task.reuse_weights_of is not None:
             gate = next((m.gate for m in _mixtures(task.reuse_weights_of)), gate)
         else:
-            # Models that are all fitted already have seen none of the samples.
+            # If all models are frozen, the samples themselves are held-out samples.
             held_out = task.samples if task.held_out is None else task.held_out
             if held_out.outcome.size:
                 gate = self._fit_gate(fitted, held_out, task.report)
@@ -89,7 +89,8 @@ class MixtureSubModel(ComposedSubModel):
         return [MixtureModel(list(models), gate) for models in zip(*fitted)]
 
     def _fit_gate(self, fitted, held_out, report) -> Gate:
-        """One gate for the models of all groups: there is little held out for each."""
+        """One gate for the models of all groups: each group has few held-out
+        samples."""
         gate = GATES[str(self.weights)]()
         n = held_out.outcome.size
         mixed = self._mix(fitted, gate)
@@ -113,12 +114,12 @@ class MixtureSubModel(ComposedSubModel):
                 "more held-out samples, or models that smooth"
             )
         gate = gate.fit(log_prob, features, held_out.weight, depths)
-        report(f"weights of {', '.join(self.names)} are learnt from {n} samples")
+        report(f"weights of {', '.join(self.names)} are learned from {n} samples")
         return gate
 
 
 def _mixtures(models):
-    """Those that are mixtures: groups without samples have uniform models."""
+    """The mixtures among the models; groups without samples have uniform models."""
     return [model for model in models if isinstance(model, MixtureModel)]
 
 
@@ -144,8 +145,8 @@ class MixtureLM(NamedMembers, ModelClassifier):
 
     weights : {"em", "by_depth", "by_count", "logistic"} or array-like, default="em"
         - ``"em"``: constants, by expectation-maximisation [1]_.
-        - ``"by_depth"``: constants for each depth that the history matches in the
-          context tree of the first model that has one.
+        - ``"by_depth"``: constants for each depth that the history matches in the first
+          context tree of the models.
         - ``"by_count"``: constants for the training weight of the matched context, in
           powers of 2 [1]_.
         - ``"logistic"``: a multinomial logistic gate on matched depths and training
@@ -154,8 +155,8 @@ class MixtureLM(NamedMembers, ModelClassifier):
           divided by their sum. No samples are held out.
 
     validation_fraction : float, default=0.1
-        Share of the samples, the last ones, from which the weights are learned; between
-        0 and 1. Not used if `fit` gets held-out samples or if weights are given. If all
+        The last share of the samples, from which the weights are learned; between 0 and
+        1. Not used if `fit` gets held-out samples or if weights are given. If all
         models are frozen, the weights are learned from all samples. Held-out samples
         whose class does not occur in the other samples are ignored. If no held-out
         sample is left, an error is raised.
@@ -199,9 +200,9 @@ class MixtureLM(NamedMembers, ModelClassifier):
 
     See Also
     --------
-    FactoredLM : Models of classes and of words in them; mixtures may be its factors.
+    FactoredLM : Models of classes and of words in classes; mixtures can be its factors.
     sklstruct.language_model.interpolate : A mixture of fitted language models.
-    sklstruct.backoff.mix : One back-off model of several, for a file.
+    sklstruct.backoff.mix : Combines back-off models into one, for a file.
 
     Notes
     -----
@@ -213,9 +214,9 @@ class MixtureLM(NamedMembers, ModelClassifier):
     With `refit` the transformers are then fitted to all samples.
 
     Inside a `FactoredLM` the mixtures for classes and for the words of a class have
-    separate weights. The gate for words may use contexts of the models of their
-    class, which are history once the class is given; outside of a `FactoredLM` a gate
-    that depends on the class would not give a distribution.
+    separate weights. The gate for words may depend on the class, because the class is
+    given. Outside of a `FactoredLM`, a gate that depends on the class would not give a
+    distribution.
 
     References
     ----------
@@ -289,7 +290,8 @@ class MixtureLM(NamedMembers, ModelClassifier):
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
         """Parameters with which the estimator learns from class ids."""
-        # Before any parameter is set: no model may have the name of one.
+        # Check names before any parameter is set: a model must not have a parameter's
+        # name.
         self._check_models()
         return super().__sklstruct_ids__(labels)
 
@@ -315,15 +317,16 @@ class MixtureLM(NamedMembers, ModelClassifier):
         return [name for name, _ in self.models]
 
     def _check_counts(self):
-        """The first model with a tree of contexts has counts at its nodes."""
+        """ValueError if the first model with a tree of contexts has no training
+        weights."""
         for name, model in self.models:
             fitted = isinstance(model, FrozenEstimator)
             last = innermost(model.estimator if fitted else model)
             if isinstance(last, DistributionClassifier) and fitted:
                 raise ValueError(
                     f"weights='by_count' needs the training weight of contexts in "
-                    f"{name!r}, which a fitted model does not keep; use 'by_depth', or "
-                    "put a model that is fitted here before it"
+                    f"{name!r}, which a fitted model does not have; use 'by_depth', or "
+                    "list a model that is not frozen before it"
                 )
             if isinstance(last, DistributionClassifier):
                 return

@@ -1,4 +1,4 @@
-"""Distributions that are made of others, and the uniform one."""
+"""Distributions that are composed of other distributions, and the uniform one."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class UniformModel(Distribution):
 class MixtureModel(Distribution):
     r""":math:`\sum_k \omega_k(x) P_k(y \mid x)`, of models over the same classes.
 
-    Contexts are a tuple of theirs. The gate, which gives the weights, may be shared
-    with other mixtures.
+    Contexts are a tuple of the contexts of the models. The gate, which gives the
+    weights, may be shared with other mixtures.
     """
 
     def __init__(self, models: list[Distribution], gate: Gate) -> None:
@@ -41,7 +41,7 @@ class MixtureModel(Distribution):
         self.gate_depths = sum((m.gate_depths for m in models), ())
 
     def compiled(self, source: Any) -> Model:
-        """As `Distribution.compiled`, of the sources of the models."""
+        """As `Distribution.compiled`; source: a tuple of the sources of the models."""
         parts = [m.compiled(part) for m, part in zip(self.models, source)]
         return Mixture(parts, self.gate)
 
@@ -54,7 +54,8 @@ class MixtureModel(Distribution):
         )
 
     def gate_features(self, at: Any) -> NDArray:
-        # Of each model: a gate is fitted to them before there are weights.
+        # Computed from the models, because a gate is fitted to the features before
+        # there are weights.
         features = [m.gate_features(m.locate(a)) for m, a in zip(self.models, at)]
         return np.hstack(features)
 
@@ -72,14 +73,14 @@ class MixtureModel(Distribution):
 class FactoredModel(CheckedState, Distribution):
     r""":math:`\prod_j P(v_{j+1} \mid v_j, x)` along the path of a tree to a class.
 
-    Contexts are a tuple: those of the models of groups, those of the models of words,
-    and with `concentration` the histories in which words are counted.
+    Contexts are a tuple: the contexts of the models of groups, the contexts of the
+    models of words, and with `concentration` the histories in which words are counted.
 
     tree: one tree, whose terminal nodes are the classes.
     models: one for each node of the tree; None for nodes with fewer than two children.
     of_words: True for nodes whose children are all terminal.
-    concentration: of each node, see `sklstruct.mixture._history`; infinite where the
-    history does not matter, None: nowhere.
+    concentration: of each node, see `sklstruct.mixture._history`; infinite if the
+    history is not used at the node. None: the history is not used.
     share: of each node among the children of its parent, with `concentration`.
     """
 
@@ -110,7 +111,7 @@ class FactoredModel(CheckedState, Distribution):
         tree = self.tree
         self.n_classes = tree.terminal.shape[1]
         self.path_node, self.path_child = paths(tree)
-        # The node above each class, -1 where its children are not all terminal.
+        # The parent of each class, -1 if the parent's children are not all terminal.
         above = tree.parent[tree.terminal[0]]
         known = (above >= 0) & self.of_words[np.maximum(above, 0)]
         self.word_node = np.where(known, above, -1).astype(np.int32)
@@ -119,7 +120,7 @@ class FactoredModel(CheckedState, Distribution):
 
     def compiled(self, source: Any) -> Model:
         """As `Distribution.compiled`; the third source, if it is an array, has the
-        number of the class that each token is, -1 for missing history."""
+        class id of each token, -1 for missing history."""
         models = [
             None if m is None else m.compiled(source[int(of_words)])
             for m, of_words in zip(self.models, self.of_words)
@@ -134,8 +135,8 @@ class FactoredModel(CheckedState, Distribution):
 
 
 def without_tables(model: Distribution) -> Distribution:
-    """The mixtures and factored models of a model, with nothing to mix: a later fit
-    takes the weights from it, and the tables of the first one need no memory then."""
+    """A copy of a composed model with uniform models instead of tables: a later fit
+    takes the weights from the copy, and the memory of the tables is freed."""
     if isinstance(model, MixtureModel):
         return MixtureModel([without_tables(m) for m in model.models], model.gate)
     if isinstance(model, FactoredModel):
@@ -151,7 +152,7 @@ def paths(tree: Forest) -> tuple[NDArray, NDArray]:
     while (ups[-1] > 0).any():
         ups.append(np.where(ups[-1] > 0, tree.parent[ups[-1]], 0))
     node = np.array(ups[:-1], dtype=np.int64).reshape(-1, ups[0].size)[::-1]
-    # Row 0 is to hold the first step of every path, also of the shorter ones.
+    # Row 0 must have the first step of every path, also of shorter paths.
     node = np.take_along_axis(node, np.argsort(node <= 0, axis=0, kind="stable"), 0)
     node_of = np.where(node > 0, tree.parent[node], -1).astype(np.int32)
     child_of = np.where(node > 0, node - tree.first_child[node_of], -1)

@@ -1,7 +1,7 @@
 """Compiled gates, mixtures and factored models; see `backoff/_core_fast.pxd`.
 
-Rows are as short as there are models: array operations along them would cost more than
-the numbers. The weights of a mixture cost O(models * trees of contexts) per context.
+Rows have one entry per model, so NumPy operations would cost more than the arithmetic.
+The weights of a mixture cost O(models * trees of contexts) per context.
 """
 
 cimport cython
@@ -24,16 +24,17 @@ from ..symbols import TextWindows
 from ..symbols._sentences import LONGEST_HISTORY
 
 cdef enum:
-    # Steps of `hashed`: those of a path through a tree are below 1000.
+    # Steps of `hashed`: steps of a path through a tree are below 1000.
     OF_REDRAWS = 1000
     OF_MIXTURE = 1 << 20
-    # Rounds in which a number that fell on the skipped class is drawn again, before
-    # the whole row is made.
+    # Number of times that a draw of the skipped class is repeated, before the whole row
+    # is computed.
     REDRAWS = 32
-    # From so many contexts on, models of a mixture and nodes are asked one by one.
+    # From so many contexts on, each model of a mixture, or node, reads all contexts in
+    # turn.
     MANY = 16
-    BRIEF = 32  # the size of a place of which many are made, in doubles: even
-    CHECK = 1 << 10  # contexts between two looks for Ctrl-C
+    BRIEF = 32  # size of the places of `add_step`, in doubles; even
+    CHECK = 1 << 10  # contexts between two checks for Ctrl-C
 
 
 # -------------------------------------------------------------------------- gates
@@ -46,16 +47,16 @@ cdef class GateTable:
     Parameters
     ----------
     table : float64 ndarray of shape (n_rows, n_models)
-        Logarithms of weights by bucket; of a logistic gate the coefficients: a
-        constant; of each tree those of x and its square, with x the scaled logarithm,
-        and of each depth the constant and that of x.
+        Logarithms of weights by bucket. For a logistic gate the coefficients: a
+        constant; then for each tree the coefficients of x and of its square, with x the
+        scaled logarithm, and for each depth a constant and the coefficient of x.
 
     column : int, default=-1
-        The feature that decides the bucket, the depth (0) or the logarithm of training
-        weight (1), in powers of 2. -1: there is one bucket.
+        The feature that selects the bucket: the depth (0), or the logarithm of the
+        training weight (1), in powers of 2. -1: there is one bucket.
 
     deepest : int32 ndarray of shape (n_trees,), default=None
-        The largest depth with coefficients, of each tree. None: not a logistic gate.
+        The largest depth with coefficients for each tree. None: not a logistic gate.
     """
 
     cdef readonly bint reads_features
@@ -125,14 +126,14 @@ cdef class GateTable:
 
 
 cdef class Composed(Model):
-    """A model made of others, each with a place inside its own.
+    """A model composed of models; its place contains a place for each of them.
 
     Parameters
     ----------
     models : list of Model or None
 
     own : int
-        Bytes of the place before those of the models.
+        Bytes of the place before the places of the models.
     """
 
     cdef list keep
@@ -140,7 +141,7 @@ cdef class Composed(Model):
     cdef void **part
     cdef int64_t *offset
     cdef int n
-    # Whether `targets_in_order` asks the parts for all contexts one after the other.
+    # Whether in `targets_in_order` each part reads all contexts in turn.
     cdef readonly bint by_part
 
     def compose(self, models, Py_ssize_t own):
@@ -173,7 +174,7 @@ cdef class Composed(Model):
         return -1
 
     cdef int draw(self, char *place, double uniform, int skip) except -2 nogil:
-        """A number that falls on `skip` is drawn again."""
+        """If `skip` is drawn, draw again."""
         cdef int step, y
         for step in range(REDRAWS + 1):
             y = self.draw_once(place, uniform)
@@ -194,12 +195,12 @@ cdef inline void add_row(
 
 @cython.final
 cdef class Mixture(Composed):
-    """The weighted sum of models. A place holds the logarithms of the weights, numbers
-    of the models, the features, and the places of the models."""
+    """The weighted sum of models. A place has the logarithms of the weights, a number
+    for each model (scratch), the features, and the places of the models."""
 
     cdef GateTable gate
     cdef object weights
-    # The first model that finds the same nodes as each one.
+    # For each model, the first model that finds the same nodes.
     cdef readonly const int32_t[::1] first
 
     def __init__(self, models, gate):
@@ -231,7 +232,7 @@ cdef class Mixture(Composed):
             np.asarray(part)[:, k] = model.targets_in_order(
                 tokens, position, y, None, own if own.size else None, group,
                 None if sums is None else np.asarray(part_sums)[k])
-        # One column more: the models may have no features.
+        # An additional column, because the models may have no features.
         log_weight = self.gate.log_weights(np.hstack([*of_all, np.zeros((n, 1))]))
         cdef double[::1] mixed = out
         with nogil:
@@ -309,7 +310,8 @@ cdef class Mixture(Composed):
     cdef int mix(
         self, char *place, const int *group, int n, double *out
     ) except -1 nogil:
-        """Probabilities of n groups of classes; with NULL of the classes."""
+        """Probabilities of n groups of classes, or of the classes if `group` is
+        NULL."""
         cdef double *row = <double *> room_for(n, sizeof(double))
         cdef char *at
         cdef int k
@@ -327,7 +329,7 @@ cdef class Mixture(Composed):
         return 0
 
     cdef int draw_once(self, char *place, double uniform) except -2 nogil:
-        """A model by its weight, then a class of that model."""
+        """Draw a model by its weight, then a class of the model."""
         cdef double *weight = <double *> place + self.n
         cdef int k
         for k in range(self.n):
@@ -340,7 +342,7 @@ cdef class Mixture(Composed):
 
 
 def first_alike(models, k):
-    """The first model that finds the same node of each context as model k."""
+    """The first model that finds the same node as model k for each context."""
     trees = [j for j in range(k) if isinstance(models[j], Backoff)]
     return next((j for j in trees if models[j].finds_as(models[k])), k)
 
@@ -359,25 +361,25 @@ cdef struct Here:
 cdef class Factored(Composed):
     """A model for each node of a tree of classes, over its children.
 
-    A place holds a `Here`; of each node the number of the context that the model of the
-    node was located for; counts of children, zeros between calls; P of the nodes of the
-    tree; a row of children; open nodes; the places of the models.
+    A place has a `Here`; for each node the number of the context for which its model
+    was located; counts of children, zeros between calls; P of the nodes of the tree; a
+    row of children; open nodes; the places of the models.
 
     Parameters
     ----------
     models : list of Model or None
-        Of each node of the tree; None for nodes with fewer than two children.
+        The model of each node of the tree; None for nodes with fewer than two children.
 
     model : FactoredModel
         The tree and the concentrations.
 
     history : TextWindows or int32 ndarray, default=None
-        Windows in numbers of classes, of which the last token is the number: a row is
-        the history. An array: the number of the class that each token of a history is,
-        -1 for missing history. None: tokens have the numbers of their classes.
+        Windows of class ids: the last token is the number of the row that is the
+        history. An array: the class id of each token, -1 for missing history. None:
+        tokens are class ids.
 
     group : int32 ndarray of shape (n_classes,), default=None
-        Groups of classes that are asked for.
+        The group of each class, for `groups`.
     """
 
     cdef list args
@@ -412,11 +414,11 @@ cdef class Factored(Composed):
                 raise ValueError("a model of a tree has other classes than its node")
             if isinstance(one, Backoff) and not of_words:
                 one.keep_classes()
-        # Bytes of a place that say where a context is, if they are few.
+        # Bytes of a place that `locate` sets, if they are few.
         self.copied = np.array([
             0 if m is None else sizeof(Node) if isinstance(m, Backoff)
             else m.room if m.room <= 8 * BRIEF else 0 for m in models])
-        # Of no node, -1, too.
+        # The last entry is for node -1, no node.
         self.has_model = np.array([m is not None for m in [*models, None]])
         self.theta = self.tokens = self.word_of_token = self.number = None
         if model.concentration is not None:
@@ -445,20 +447,20 @@ cdef class Factored(Composed):
 
     def targets_in_order(self, tokens, position, y, depth=None, features=None,
                          group=None, sums=None):
-        """Of many contexts step by step, and in a step node by node: the model of a
-        node stays in the cache, and finds the nodes of many contexts together."""
+        """Many contexts are read step by step, and in a step node by node: the model of
+        a node stays in the cache, and locates many contexts at once."""
         whole = group is not None and self.number is None
         if not self.by_part or self.arrays or len(position) < MANY or whole:
             return Model.targets_in_order(
                 self, tokens, position, y, depth, features, group, sums)
         out = np.where(y < 0, np.nan, 0.0)
         for step, of_class in enumerate(self.node_of):
-            node = np.asarray(of_class)[y]  # any where y is negative
+            node = np.asarray(of_class)[y]  # arbitrary if y is negative
             order = np.argsort(node, kind="stable")
             order = order[self.has_model[node[order]]]
             self.add_step(step, tokens, position[order], y[order], node[order], order,
                           out, features, group, sums)
-            features = group = sums = None  # of the root, the node of the first step
+            features = group = sums = None  # only for the root, in the first step
         return out
 
     cdef add_step(
@@ -527,7 +529,7 @@ cdef class Factored(Composed):
         return 0
 
     cdef inline int word(self, Here *here, Py_ssize_t j) noexcept nogil:
-        """The number of the class of a token of the history; -1 if it ends there."""
+        """The class id of a token of the history; -1 at the end of the history."""
         cdef int token = here.history[j]
         if self.word_of_token is None:
             return token
@@ -539,7 +541,7 @@ cdef class Factored(Composed):
         cdef int64_t *located = <int64_t *> (place + self.located)
         cdef char *found = place + self.offset[v]
         if located[v] != here.number:
-            # If this raises, the place is not asked again.
+            # If `locate` raises, the place is not used again.
             (<Model> self.part[v]).locate(here.tokens, here.i, found)
             located[v] = here.number
         return found
@@ -556,11 +558,12 @@ cdef class Factored(Composed):
         return (<Model> self.part[0]).key(self.at(place, 0))
 
     cdef inline bint adapts(self, int v) noexcept nogil:
-        """Whether words of the history count at a node."""
+        """Whether a node uses the words of the history."""
         return self.theta is not None and self.theta[v] < INFINITY
 
     cdef int count(self, char *place, int v, int *count) noexcept nogil:
-        """count[c] += words of the history below child c of a node; how many."""
+        """count[c] += words of the history below child c of a node; return their
+        number."""
         cdef Here *here = <Here *> place
         cdef Py_ssize_t j
         cdef int word, total = 0, step = self.step_of[v]
@@ -588,7 +591,7 @@ cdef class Factored(Composed):
         if v < 0 or self.part[v] == NULL:
             return 0.0
         if self.adapts(v) and not self.of_words[v]:
-            # Groups share what is left: the probabilities of all are needed.
+            # The normaliser needs the probabilities of all groups.
             self.children(place, v, row)
             return log(row[child])
         one = (<Model> self.part[v]).target(self.at(place, v), child)
@@ -611,7 +614,8 @@ cdef class Factored(Composed):
         return log((mine + self.theta[v] * exp(one)) / (of_class + self.theta[v]))
 
     cdef int children(self, char *place, int v, double *out) except -1 nogil:
-        """P of the children of a node; the row of the place is made once."""
+        """P of the children of a node; the row of the place is computed once per
+        context."""
         cdef Here *here = <Here *> place
         cdef int *count = <int *> (place + self.counts)
         cdef int c, n = self.n_child[v], n_words
@@ -666,7 +670,7 @@ cdef class Factored(Composed):
     cdef int groups(
         self, char *place, const int *group, int n, double *out
     ) except -1 nogil:
-        """The children of the root, if they are the groups."""
+        """P of the children of the root, if they are the groups."""
         cdef double *row = <double *> (place + self.totals) + self.n
         cdef int c
         if self.number is None:
@@ -677,8 +681,8 @@ cdef class Factored(Composed):
         return 0
 
     cdef int best(self, char *place, int k, int *label, double *value) except -1 nogil:
-        """Best first: nodes are opened by falling probability until no open node can
-        hold a better class."""
+        """Best-first search: nodes are opened by falling probability until no open node
+        can contain a better class."""
         cdef double *total = <double *> (place + self.totals)
         cdef double *row = total + self.n
         cdef int *todo = <int *> (row + self.most)
@@ -729,8 +733,8 @@ cdef class Factored(Composed):
 
 
 def number_of_groups(model, group):
-    """The number of the group that each child of the root is; None if the groups are
-    not the children, or words count there."""
+    """The group id of each child of the root; None if the groups are not the children,
+    or if the root uses the words of the history."""
     own = model.groups()
     if own is None or (model.of_words[0] and model.concentration is not None
                        and model.concentration[0] < np.inf):

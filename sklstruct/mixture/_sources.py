@@ -16,7 +16,7 @@ from ..word_classes import ContextRefiner
 
 
 class TokenSources:
-    """Makes the sources of the parts of one model; see `Distribution.compiled`.
+    """Creates the sources of the sub-models of a model; see `Distribution.compiled`.
 
     Tokens are 0 ... n_tokens - 1, and -1 for missing history. depth: columns of the
     windows that the classifiers were fitted on.
@@ -58,8 +58,8 @@ class TokenSources:
         return None
 
     def of_steps(self, steps: list, symbols: NDArray | None) -> Path | None:
-        """The path of a tree of these symbols after some transformers, one object for
-        equal paths; None if the symbols are not on a path."""
+        """The path of a tree with these symbols after some transformers; equal paths
+        are one object. None if a path cannot read the symbols."""
         if symbols is None or len(steps) > 1:
             return None
         key = (*steps, symbols.tobytes())
@@ -79,7 +79,7 @@ class TokenSources:
         (refiner,) = steps
         if type(refiner) is not ContextRefiner:
             return None
-        # A window of equal tokens gives the symbol of the token at every step.
+        # Transforming a window of equal tokens gives the token's symbol at every step.
         windows = np.repeat(self.tokens[:, None], self.depth, axis=1)
         # Not `transform`, which may give a data frame (`set_output`).
         made = encode(refiner.columns(windows).windows(), symbols)[:, ::-1]
@@ -94,7 +94,7 @@ class TokenSources:
         )
 
     def _shared(self, array):
-        """One array for all equal ones: many parts read words by the same classes."""
+        """Equal arrays share memory, as many parts read words by the same classes."""
         array = np.ascontiguousarray(array)
         if array.dtype != np.uint8:
             array = array.astype(np.int32, copy=False)

@@ -4,8 +4,8 @@ A sub-model reads X once for all models of its estimator (`learn`, `read`). Then
 a model for each group of samples (`fit`): for the words of each class, or for all
 samples as one group.
 
-An estimator with another kind of sub-model has a method
-``__sklstruct_sub_model__(classes, for_gate)`` that makes the sub-model.
+A composed estimator creates its sub-model by a method
+``__sklstruct_sub_model__(classes, for_gate)``.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class GroupFit(NamedTuple):
 
     samples: GroupedSamples
     sizes: NDArray  # number of outcomes of each group
-    held_out: GroupedSamples | None = None  # from which weights of mixtures are learnt
+    held_out: GroupedSamples | None = None  # for the weights of mixtures
     reuse_weights_of: list[Distribution] | None = None  # fitted models, one per group
     n_jobs: int | None = None
     report: Report = quiet
@@ -69,13 +69,13 @@ class SubModel(ABC):
 
     reads_history = False  # whether models read more of a sentence than its windows
     holds_out = False  # whether held-out samples are used
-    # The share of the samples to hold out where none are given, and whether models are
-    # then fitted to all of them.
+    # The share of the samples to hold out if no held-out samples are given, and whether
+    # models are then fitted to all samples.
     validation_fraction = 0.0
     refit = False
 
     def learn(self, reading: TransformCache) -> Any:
-        """Fit the readers, if there are any; returns the contexts of X."""
+        """Fit the readers, if there are any, and return the contexts of X."""
         return self.read(reading)
 
     @abstractmethod
@@ -96,7 +96,7 @@ class SubModel(ABC):
     def _fit_groups(
         self, fit_group: Callable[[GroupedSamples, int], Distribution], task: GroupFit
     ) -> list[Distribution]:
-        """A model for each group, in threads; uniform where it has no samples."""
+        """A model for each group, in threads; uniform for groups without samples."""
         samples, sizes = task.samples, task.sizes
         models: list[Distribution] = [UniformModel(int(n)) for n in sizes]
 
@@ -107,7 +107,8 @@ class SubModel(ABC):
         with catch_warnings() as caught, ThreadMap(task.n_jobs) as parallel:
             parallel(one, list(by_group(samples.group, sizes.size)))
         _warn_once(caught, int(sizes.size))
-        # One gate serves all groups: each model has features of as many trees.
+        # All groups share a gate, so all models have features of the same number of
+        # trees.
         n_trees = max((len(m.gate_depths) for m in models), default=0)
         for model in models:
             if isinstance(model, UniformModel):
@@ -116,7 +117,7 @@ class SubModel(ABC):
 
 
 class ComposedSubModel(SubModel):
-    """A part that is made of others; its contexts are a tuple of theirs."""
+    """A sub-model with parts; its contexts are a tuple of the parts' contexts."""
 
     parts: list[SubModel]
 
@@ -137,11 +138,11 @@ class ComposedSubModel(SubModel):
 
 
 class EstimatorSubModel(SubModel):
-    """Any classifier, at the end of a pipeline or alone.
+    """The sub-model of any classifier, at the end of a pipeline or alone.
 
     The transforming steps of a pipeline are fitted once, to all samples and to the
-    targets themselves, so that what they learn (classes of words, say) does not
-    depend on the group; the last step is cloned for each group.
+    targets themselves, so that they do not depend on the group; the last step is cloned
+    for each group.
     """
 
     def __init__(self, estimator: BaseEstimator, for_gate: bool = False) -> None:
@@ -177,7 +178,7 @@ class EstimatorSubModel(SubModel):
         symbols = self.reader.symbols
         if symbols is None:
             return self._fit_estimator(estimator, samples, n_outcomes)
-        # One array of symbols for all groups: a pickle holds it once.
+        # All groups share one array of symbols, so that a pickle stores it once.
         labels = Labels(np.arange(n_outcomes, dtype=np.int32), symbols)
         return samples.contexts.fit_model(estimator, labels, samples, self.for_gate)
 
@@ -193,7 +194,7 @@ class EstimatorSubModel(SubModel):
 
 
 class JointSubModel(SubModel):
-    """A `JointLogLinear`, each of whose paths has a reader."""
+    """The sub-model of a `JointLogLinear`; each path has a reader."""
 
     def __init__(self, estimator: JointLogLinear) -> None:
         self.estimator = clone(estimator)
@@ -218,7 +219,7 @@ class JointSubModel(SubModel):
         return super().source(sources) if None in paths else tuple(paths)
 
     def fit(self, task: GroupFit) -> list[Distribution]:
-        # Threads go over the models, or over the shards of the only one.
+        # Threads fit several models, or the shards of a single model.
         estimator = clone(self.estimator)
         if estimator.n_jobs is None:
             estimator.set_params(n_jobs=task.n_jobs if task.sizes.size == 1 else 1)
@@ -226,7 +227,7 @@ class JointSubModel(SubModel):
         def fit_group(here, n_outcomes):
             outcomes = np.arange(n_outcomes, dtype=np.int32)
             options = {"sample_weight": here.own_weight, "keep_positions": True}
-            # One path after the other: the windows of all take much memory.
+            # A generator, because the windows of all paths take much memory.
             counted = (
                 count_windows(
                     columns, here.outcome, Labels(outcomes, reader.symbols), **options
@@ -239,7 +240,7 @@ class JointSubModel(SubModel):
 
 
 class LocatedModel(BackoffModel):
-    """A back-off model whose contexts are its nodes already."""
+    """A back-off model whose contexts are nodes."""
 
     def locate(self, contexts: ArrayLike) -> NDArray:
         return self._check_nodes(contexts, "contexts")
@@ -251,7 +252,7 @@ class LocatedModel(BackoffModel):
 
 
 class FrozenSubModel(SubModel):
-    """An estimator that is fitted already and stays as it is."""
+    """The sub-model of an estimator that is already fitted, and is not changed."""
 
     def __init__(self, estimator: FrozenEstimator, classes: NDArray) -> None:
         self.estimator = estimator.estimator
@@ -312,9 +313,9 @@ class FrozenSubModel(SubModel):
 
 
 def sub_model_of(estimator: Any, classes: NDArray, for_gate: bool = False) -> SubModel:
-    """The part of an estimator that is not fitted, or of a FrozenEstimator.
+    """The sub-model of an unfitted estimator, or of a FrozenEstimator.
 
-    classes: names of the outcomes, for estimators that are fitted already. for_gate:
+    classes: labels of the outcomes, for estimators that are already fitted. for_gate:
     whether a gate needs features of the contexts.
     """
     if isinstance(estimator, FrozenEstimator):
@@ -331,7 +332,7 @@ def _warn_once(caught, n_groups):
     kinds: dict[type, list] = {}
     for warning in caught:
         if n_groups > 1 and issubclass(warning.category, FallbackWarning):
-            continue  # some of many groups are small
+            continue  # usual, as some groups are small
         kinds.setdefault(warning.category, []).append(warning)
     for category, some in kinds.items():
         text = str(some[0].message)

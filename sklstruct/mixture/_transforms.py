@@ -1,4 +1,4 @@
-"""X as its readers transform it, once for all models that are fitted to it."""
+"""Transformation of X by its readers, once for all models that are fitted to X."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class GroupedSamples(NamedTuple):
 
     contexts: Any  # from `SubModel.read`, one row per sample
     group: NDArray  # (n,) int
-    outcome: NDArray  # (n,) int; those of a group count from 0
+    outcome: NDArray  # (n,) int, from 0 in each group
     weight: NDArray  # (n,) positive
 
     def of_part(self, k: int) -> GroupedSamples:
-        """With the contexts of one of the parts that read them."""
+        """The samples with the contexts of part k."""
         return self._replace(contexts=self.contexts[k])
 
     @property
@@ -46,7 +46,7 @@ class GroupedSamples(NamedTuple):
         return self.weight if (self.weight != 1.0).any() else None
 
     def select(self, rows: Any) -> GroupedSamples:
-        """Some of them."""
+        """Some of the samples."""
         return GroupedSamples(
             take(self.contexts, rows), self.group[rows], self.outcome[rows],
             self.weight[rows],
@@ -54,7 +54,7 @@ class GroupedSamples(NamedTuple):
 
 
 class LazyTransform:
-    """The contexts of X, made when a model is fitted.
+    """The contexts of X, which are computed when a model is fitted.
 
     The contexts of all models at once would take more memory than the models. There is
     one reader for each matrix of contexts.
@@ -67,7 +67,7 @@ class LazyTransform:
         return LazyTransform(self.readers, take(self.X, rows))
 
     def __iter__(self) -> Iterator[HistoryColumns]:
-        """The contexts that each reader makes, one after the other."""
+        """Yield the contexts of each reader."""
         return (reader.columns(self.X) for reader in self.readers)
 
     def fit_model(
@@ -77,8 +77,7 @@ class LazyTransform:
         samples: GroupedSamples,
         for_gate: bool,
     ) -> BackoffModel:
-        """The model of an estimator, which is fitted here, of the contexts of the only
-        reader.
+        """Fit an estimator to the contexts of the only reader, and return its model.
 
         labels: the outcomes, and the ids that the reader gives.
         samples: outcomes and weights of these contexts.
@@ -110,11 +109,12 @@ class LazyTransform:
 
 
 class ContextReader:
-    """Turns X into the contexts of models: by transformers, then to ids of symbols.
+    """Turns X into contexts of models, by transformers and an encoding of symbols as
+    ids.
 
-    The transformers are the steps of a pipeline before the last, the estimator, and are
-    not fitted. If it `encodes`, the estimator gets ids, if the steps give windows, in
-    which `padding` marks missing history.
+    The transformers are the unfitted steps of a pipeline before the last step, the
+    estimator. If `encodes` is True and the steps give windows, the estimator gets ids;
+    `padding` marks missing history in the windows.
     """
 
     def __init__(
@@ -129,12 +129,13 @@ class ContextReader:
         self.symbols: NDArray | None = None
 
     def learn(self, X: Any, y: NDArray | None) -> Any:
-        """Fit the steps; the contexts of X, a `LazyTransform` if they are ids."""
+        """Fit the steps, and return the contexts of X, a `LazyTransform` if they are
+        ids."""
         made = X
         for step in self.steps:
             step.fit(made, y)
             if step is self._refiner():
-                # Its ids are known without those of all samples.
+                # The ids of a refiner are known without transforming all samples.
                 first = step.transform(made[:1])
                 check_windows(self.estimator, first, self.padding, reset=True)
                 self.symbols = np.arange(step.n_symbols_, dtype=np.int32)
@@ -147,7 +148,7 @@ class ContextReader:
         return selectable(made)
 
     def _refiner(self):
-        """The last step, if the ids that it makes are those of the model."""
+        """The last step, if it is a ContextRefiner whose ids the model takes."""
         last = self.steps[-1] if self.steps else None
         ids = self.encodes and isinstance(self.padding, int) and self.padding == -1
         return last if ids and isinstance(last, ContextRefiner) else None
@@ -163,7 +164,8 @@ class ContextReader:
         )[0]
 
     def columns(self, X: Any) -> HistoryColumns:
-        """The contexts of other X, of a model that gets ids, a column at a time."""
+        """The contexts of another X as columns of ids, which are computed one at a
+        time."""
         refiner = self._refiner()
         for step in self.steps:
             if step is refiner:
@@ -183,8 +185,7 @@ class ContextReader:
 class TransformCache:
     """X for several sub-models; equal readers read X once.
 
-    y: the targets, if readers are to be fitted. report: called with a text after each
-    piece of work.
+    y: the targets, if readers are fitted. report: called with a text after each step.
     """
 
     def __init__(
@@ -200,9 +201,9 @@ class TransformCache:
     def learn(
         self, steps: list, estimator: BaseEstimator, encodes: bool, padding: Any
     ) -> ContextReader:
-        """A reader that is fitted to X, the same one for equal steps."""
+        """A reader that is fitted to X; equal steps share a reader."""
         try:
-            # Parameters may be arrays, which repr cuts short.
+            # Not repr, which shortens arrays among the parameters.
             key = joblib.hash((steps, encodes, padding))
         except pickle.PicklingError:  # a function of a notebook: a separate reader
             key = f"reader {len(self._readers)}"
@@ -215,7 +216,7 @@ class TransformCache:
         return self._readers[key]
 
     def read(self, reader: ContextReader) -> Any:
-        """The contexts that a reader makes of X; those of `learn` may be a
+        """The contexts of X by a reader; after `learn` they may be a
         `LazyTransform`."""
         if id(reader) not in self._contexts:
             self._contexts[id(reader)] = reader.read(self.X)

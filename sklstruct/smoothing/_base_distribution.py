@@ -1,7 +1,7 @@
 """The distribution with which the unigrams are interpolated, the parameter `base`.
 
 A *unigram estimator* is any object with a method ``from_counts(counts, classes)`` that
-fits it to the counts of the classes, sets the attribute ``proba_`` and returns it.
+fits the estimator to the counts of the classes, sets ``proba_`` and returns itself.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ BASE_CONSTRAINT = [StrOptions({"uniform"}), HasMethods(["from_counts"])]
 def base_distribution(
     base: Any, counts: np.ndarray, classes: np.ndarray, *, positive: bool = True
 ) -> np.ndarray:
-    """P(y) of the parameter `base`, summing to 1 and, if so asked, positive.
+    """P(y) of the parameter `base`, which sums to 1 and, if `positive`, is positive.
 
-    The estimator is cloned before it is fitted to the weights of the sorted classes in
-    training. positive: a class without probability is an error.
+    The estimator is cloned, and fitted to the counts of the sorted classes. positive: a
+    class of probability 0 is an error.
     """
     n_classes = counts.size
     if isinstance(base, str):
@@ -43,7 +43,7 @@ def base_distribution(
     if positive and not proba.min() > 0:
         raise ValueError(
             f"base={name} gives {np.count_nonzero(proba <= 0)} of {n_classes} classes "
-            "no probability, so their log-probability would be infinite; give it a "
+            "probability 0, so their log-probability would be infinite; give it a "
             "floor, or choose another base"
         )
     return proba / proba.sum()

@@ -1,14 +1,15 @@
 """Discounts by the number of blocks of the text that a pair occurred in.
 
 Words come in bursts: a pair that was seen three times on one page is less likely in
-another text than one that was seen once on each of three pages. The discount of a pair
-therefore depends on two numbers, its count and in how many blocks, runs of neighbouring
-samples, it occurred. The discounts are those of the largest likelihood of the training
-samples, each scored by the counts without the whole section of the text that it stands
-in, a run of blocks; with the sample alone left out, the rest of its burst would predict
-it, and with the block alone the neighbouring ones. Samples of a class that occurs in no
-other section are not scored: they would say how often words are new, which the counts
-of counts of the unigrams say better, and not at all where the vocabulary is closed.
+another text than a pair that was seen once on each of three pages. The discount of a
+pair therefore depends on its count and on the number of blocks (runs of neighbouring
+samples) in which the pair occurred. The discounts maximise the likelihood of the
+training samples. Each sample is scored by the counts without its section of the text, a
+run of blocks. If only the sample were left out, the rest of its burst would predict it,
+and if only its block were left out, the neighbouring blocks would. Samples of a class
+that occurs in no other section are not scored: they show how often words are new, which
+the counts of counts of the unigrams show better, and which does not matter for a closed
+vocabulary.
 
 Leaving a section out changes only the pairs that occur in it and the sums of their
 contexts, so the counts without each section follow from one pass over its samples.
@@ -25,21 +26,22 @@ from ..context_tree import Pairs, joined_ranges
 from . import _smoothing_fast as _fast
 from ._tuned_discounts import DiscountedLevel, PathLikelihood, discount_weights
 
-# Discounts of a depth: for the counts 1, 2, 3, 4 and more, in as many blocks.
+# Discounts of a depth: for the counts 1, 2, 3, 4 and more, in 1, 2, 3, 4 and more
+# blocks.
 N_COUNTS = N_BLOCKS = 4
 # Samples of a block.
 BLOCK = 10_000
-# Samples that are left out together, in whole blocks; of a short text a tenth of it.
+# Samples that are left out together, in whole blocks; a tenth of a short text.
 _SECTION = 50_000
-# Samples that are scored without their sections. More change the discounts by less than
-# their own noise.
+# Samples that are scored without their sections. More samples change the discounts by
+# less than the sampling error.
 _MOST_SAMPLES = 200_000
 # A short text is cut into this many blocks.
 _LEAST_BLOCKS = 10
 
 
 class TextBlocks(NamedTuple):
-    """Samples in the order of the text, beside the pairs of their tree."""
+    """Samples in the order of the text, as pairs of their tree."""
 
     slot: np.ndarray  # (n_samples,) int32, the pair at which each sample ends
     weight: np.ndarray  # (n_samples,)
@@ -51,7 +53,7 @@ class TextBlocks(NamedTuple):
     def of(cls, samples: DeferredCounts, counted: Counted, size: int) -> TextBlocks:
         """Locate the samples, which are in the order of the text, in their contexts.
 
-        size: samples of a block, if there are so many.
+        size: samples per block; fewer if the text has fewer than ten such blocks.
         """
         positions, pairs = samples.positions, counted.pairs
         slot = pairs.find(counted.locate(positions), positions.target)
@@ -110,18 +112,19 @@ def left_out(
     base: np.ndarray,
     first: int,
 ) -> PathLikelihood:
-    """The likelihood of the samples, each by the counts without its section.
+    """The likelihood of the samples; each sample is scored without its section.
 
     Samples of a class that occurs in their section only are left out.
 
-    adjusted: the adjusted counts of Kneser-Ney, if these are discounted.
+    adjusted: the adjusted counts of Kneser-Ney, if adjusted counts are discounted.
     base: the distribution above the depth `first`. It is not estimated again.
     first: first depth with discounts, 0 or 1.
     """
     section, block, slot, weight = blocks.sample()
     n_levels = pairs.tree.n_levels
     levels: list[DiscountedLevel] = []
-    # From the longest contexts up: a pair that is gone is a predecessor less above.
+    # From the longest contexts up: a removed pair has one predecessor less in its
+    # parent.
     at, lost = slot.astype(np.int64), None
     starts = [pairs.level(k).start for k in range(n_levels)]
     depth = np.searchsorted(starts, slot, side="right") - 1
@@ -183,7 +186,8 @@ def _without(pairs, count, used, blocks, k, section, block, slot, weight, ends, 
 
 
 def _contexts(pairs, used, spread, k, key, less, before, after):
-    """(node, total, back-off mass) of the contexts of each section, without it."""
+    """(node, total, back-off mass) of the contexts of each section, without the
+    section."""
     pair = key % pairs.n_pairs
     nodes = pairs.tree.level(k)
     # The context of each pair of this depth.
@@ -215,18 +219,18 @@ def _contexts(pairs, used, spread, k, key, less, before, after):
 
 
 def _level(come, n_samples, place, used, columns, node, total, backoff_mass):
-    """The level of all samples; those that do not come here pass through.
+    """The level of all samples; samples with shorter contexts keep their probability.
 
     Of the pairs of one depth in each section, without that section:
 
-    place: of each sample that comes here, among the pairs.
+    place: for each sample with so long a context, the index of its pair.
     used, columns: the counts that are discounted, and their discounts.
-    node: of each pair, among the (section, context) of the rows below.
-    backoff_mass: (n, 1 + 16) the fixed sum and those of the discounts.
+    node: for each pair, the row of its (section, context) in the arrays below.
+    backoff_mass: (n, 1 + 16) the fixed sum and the sums of the discounts.
     """
     node = node[place]
     total = total[node]
-    # A context that only its section has is unknown without it.
+    # A context that occurs only in this section is unknown.
     known = total > 1e-9
     total = np.where(known, total, 1.0)
     fixed, w, row = (column[place] for column in columns)

@@ -27,12 +27,12 @@ def log_likelihood(
 ) -> tuple[float, list[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
     """The log-likelihood of samples, in nats, and its derivatives.
 
-    Of each level (slope, up, proba): the derivative by the discounted probability, P of
-    the parent, and P. The derivative by the back-off mass is ``slope * up``.
+    For each level (slope, up, proba): the derivative by the discounted probability, P
+    of the parent, and P. The derivative by the back-off mass is ``slope * up``.
 
     base: the distribution above the first level.
-    levels: from the first level down, of each pair the `parent` in the level above (at
-    the first level the class), and the `weight` of the samples that end at it.
+    levels: from the first level down, with `parent`, the pair in the level above (at
+    the first level the class), and `weight`, of the samples that end at the pair.
     shares: discounted probabilities and back-off masses of each level, by pair.
     """
     above, chain, value = base, [], 0.0
@@ -58,8 +58,8 @@ def log_likelihood(
 
 
 def parents_in_level(pairs: Pairs, k: int) -> np.ndarray:
-    """The parent of each pair of level k, counted from the first pair of its level; at
-    the root the class."""
+    """The index of the parent of each pair of level k in its level; at the root the
+    class."""
     here = pairs.level(k)
     if k == 0:
         return np.arange(here.stop - here.start)
@@ -71,7 +71,7 @@ def leave_one_out(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(count of a pair, sum and number of classes of its context) without one sample.
 
-    The sum is 0 where the context has no other sample.
+    The sum is 0 if the context has no other sample.
     """
     sizes = np.diff(pairs.ptr)
     left = np.maximum(count - 1.0, 0.0)

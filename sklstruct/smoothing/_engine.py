@@ -1,4 +1,4 @@
-"""NGramSmoother: base of the smoothers that mix a context with its parent."""
+"""NGramSmoother: base of the smoothers that combine a context with its parent."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ CONSTRAINTS: dict[str, Any] = {
 
 
 class NGramSmoother(BackoffClassifier):
-    r"""Base of the smoothers that hand mass down the contexts.
+    r"""Base of the smoothers that combine a context with its parent.
 
     .. math::
         P(y \mid n) = \mathrm{discounted}(n, y) + \mathrm{mass}(n)\, P(y \mid
@@ -85,14 +85,15 @@ class NGramSmoother(BackoffClassifier):
     ) -> tuple[np.ndarray, np.ndarray]:
         """The discounted probability of each pair and the back-off mass of each node.
 
-        Of the levels from first_level on. New arrays; the probabilities may be written
-        into the counts.
+        For the levels from first_level on. The probabilities may be written into
+        `count`.
         """
 
     def _base_level(self, root: np.ndarray) -> tuple[np.ndarray, int]:
-        """(the distribution above the depth `first`, `first`); root: its counts."""
-        # A unigram estimator has smoothed the counts; smoothing them again would give
-        # the unseen classes only a share of its mass for them.
+        """(the distribution above the depth `first`, `first`); root: counts of the
+        root."""
+        # A unigram estimator has already smoothed the counts. If they were smoothed
+        # again, unseen classes would get only a part of their probability.
         first = 0 if isinstance(self.base, str) else 1
         return base_distribution(self.base, root, self.classes_), first
 

@@ -1,9 +1,9 @@
-"""Interpolated Kneser-Ney smoothing of counts in files; no level is in memory.
+"""Interpolated Kneser-Ney smoothing of counts in files; levels are not loaded.
 
 in:   a `RunFile`, the counts of a text
 out:  columns of the adjusted counts; then of the probabilities and back-off weights
 
-The numbers are those of `_shares` for counts in memory, bit by bit.
+The results equal the results of `_shares` for counts in memory, bit by bit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Adjusted(NamedTuple):
     """Adjusted counts of the pairs of each level."""
 
     counts: list[Column]  # negative for removed pairs
-    n_with: np.ndarray  # (n_levels, 5): how many of them are 1, 2, 3 and 4
+    n_with: np.ndarray  # (n_levels, 5): numbers of pairs of count 1, 2, 3 and 4
     n_kept: np.ndarray  # (n_levels,): number of pairs that stay
 
 
@@ -55,10 +55,10 @@ def smooth(
     base: np.ndarray,
     folder: str | None,
 ) -> tuple[list[Column], list[Column]]:
-    """The probabilities of the pairs of each level, -1 for removed ones, and the
-    back-off weights of its nodes.
+    """The probabilities of the pairs of each level, -1 for removed pairs, and the
+    back-off weights of the nodes.
 
-    adjusted: of `adjust_counts`.
+    adjusted: from `adjust_counts`.
     discounts: of the counts 1, 2, ... of each level.
     base: the distribution with which the unigrams are interpolated.
     """

@@ -1,10 +1,10 @@
-"""Kneser-Ney smoothing of counts in files, of which no level is in memory.
+"""Kneser-Ney smoothing of counts in files, without loading a level into memory.
 
-Both kernels walk down the tree, depth first, and hold the contexts on the path to the
-current one: the pairs of each, and a table that finds the pair of a class. In the
-canonical order such a walk meets the nodes of every level one after the other, so that
-each level is read once, from its first record to its last, and each result is written
-so. Memory: blocks of `Streams`, and O(n_classes) for each level.
+Both kernels traverse the tree depth first, and hold the contexts on the path to the
+current context: the pairs of each, and a table that finds the pair of a class. In the
+canonical order the traversal visits the nodes of every level in order, so that each
+level is read once, from the first record to the last, and each result is written in
+this order. Memory: blocks of `Streams`, and O(n_classes) for each level.
 
 A removed pair is marked by the sign of its adjusted count.
 """
@@ -34,7 +34,7 @@ cdef struct Context:
 
 
 cdef class ContextPath:
-    """The contexts on the way from the root to the current one."""
+    """The contexts on the path from the root to the current context."""
 
     cdef Context* at
     cdef Py_ssize_t n_levels, depth
@@ -137,7 +137,7 @@ def adjust(Streams s, const double[::1] least, const unsigned char[::1] stays,
                 if here.place:
                     here.place[y] = <int32_t> i
                 if k:
-                    # The samples of the longer context count as one.
+                    # In the parent, the samples of the longer context count as one.
                     above.value[above.place[y]] += 1.0 - c
     s.close()
 
@@ -146,8 +146,8 @@ def smooth(Streams s, const double[:, ::1] discounts, const double[::1] base):
     """Interpolated probabilities and back-off weights from adjusted counts.
 
     Inputs: nodes, classes of pairs and the results of `adjust` of each level. Outputs:
-    the probabilities of the pairs of each level, -1 for removed ones; then the back-off
-    weights of the nodes of each level, 1 where no pair stays.
+    the probabilities of the pairs of each level, -1 for removed pairs; then the
+    back-off weights of the nodes of each level, 1 if no pair of the node stays.
 
     discounts : (n_levels, n_discounts)
     base : (n_classes,) the distribution with which the unigrams are interpolated.
@@ -174,7 +174,7 @@ def smooth(Streams s, const double[:, ::1] discounts, const double[::1] base):
             some = False
             for i in range(here.n):
                 take_record(s, 3 * k + 2, &a)
-                here.gone[i] = signbit(a)  # of -0.0, too
+                here.gone[i] = signbit(a)  # also for -0.0
                 a = fabs(a)
                 here.value[i] = kept(a, &discounts[k, 0], discounts.shape[1])
                 total += a
@@ -196,7 +196,7 @@ def smooth(Streams s, const double[:, ::1] discounts, const double[::1] base):
                     here.value[i] += mass * (
                         above.value[above.place[y]] if k else base[y]
                     )
-                # A probability that underflows is not 0; see `hand_down`.
+                # A probability that underflows is not set to 0; see `hand_down`.
                 put_record(s, k, -1.0 if here.gone[i] else max(here.value[i], DBL_MIN))
             put_record(s, n_levels + k, mass if some else 1.0)
     s.close()

@@ -5,9 +5,9 @@ the distribution above the root:
 
     P_k = g P_ML,k + (1 - g) P_{k-1},   g the weight of the context's bucket.
 
-Samples which share a context and a class share the chain above it, so one sweep
-over the pairs from the root down gives all P, and one back the posterior mass that each
-link of the chains kept. O(pairs) an iteration.
+Samples which share a context and a class share the chain above it, so one sweep over
+the pairs from the root down gives all P, and one sweep back gives the posterior mass
+that each link of the chains kept. An iteration takes O(pairs).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _MixedLevel(NamedTuple):
     """Pairs of one depth with a share above 0 in the mixture."""
 
     parent: np.ndarray  # position among the pairs of the level above
-    weight: np.ndarray  # of the samples that start here
+    weight: np.ndarray  # of the samples whose longest context ends here
     share: np.ndarray  # maximum-likelihood probability
     bucket: np.ndarray
 
@@ -47,11 +47,11 @@ class Mixtures(NamedTuple):
         first: int,
         n_buckets: int,
     ) -> Mixtures:
-        """Folds the pairs whose share is 0 into their parents.
+        """Merge the pairs whose share is 0 into their parents.
 
-        weight, share, bucket: weight of the samples that end at a pair, their
-        maximum-likelihood probability there (NaN where the context is unknown), the
-        context's bucket.
+        weight, share, bucket: for each pair, the weight of the samples that end at the
+        pair, the maximum-likelihood probability (NaN if the context is unknown), and
+        the bucket of the context.
         base: the distribution above the depth `first`, 0 or 1.
         n_buckets: number of buckets of a depth.
         """
@@ -59,7 +59,7 @@ class Mixtures(NamedTuple):
         passed = np.zeros((n_levels, n_buckets))
         weight = weight.copy()
         needed = share > 0  # false for NaN
-        position = np.arange(pairs.n_pairs)  # of the pairs above `first`, too
+        position = np.arange(pairs.n_pairs)  # also of the pairs above `first`
         kept = [np.empty(0, dtype=np.int64)] * n_levels
         for k in range(n_levels - 1, first - 1, -1):
             here = pairs.level(k)
@@ -83,7 +83,7 @@ class Mixtures(NamedTuple):
         for k in range(first, n_levels):
             stay = kept[k]
             parent = position[pairs.parent[stay] if k else stay]
-            # NaN if a single sample was taken out of the root, which is then empty.
+            # NaN if the only sample was left out, so that the root is empty.
             part = np.nan_to_num(share[stay])
             levels.append(
                 _MixedLevel(parent, weight[stay], part, bucket[stay].astype(np.int64))
@@ -93,9 +93,9 @@ class Mixtures(NamedTuple):
     def __call__(self, g: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """(value, kept, reached) for weights g of the buckets.
 
-        value is the sum of log P over the samples, without the samples that are folded
-        into the top. reached is the posterior mass that came to each bucket, and kept
-        the part that stayed there, as in one iteration of EM.
+        value is the sum of ln P over the samples, without the part that does not depend
+        on g. reached is the posterior mass that reaches each bucket, and kept is the
+        part that stays there, as in one iteration of EM.
         """
         weights = [row[level.bucket] for row, level in zip(g, self.levels)]
         shares = [(w * at.share, 1.0 - w) for w, at in zip(weights, self.levels)]
@@ -117,7 +117,7 @@ def fit_weights(
     is worth one sample and keeps the weights inside of (0, 1). A bucket without samples
     has the weight of the nearest bucket of the same depth that has samples (the smaller
     bucket, if two are equally near), and 1/2 if no bucket of this depth has samples.
-    The last iteration is the first that gains at most `tol` per sample.
+    The iteration stops when it gains at most `tol` nats per sample.
     """
     g = np.full(mixtures.passed.shape, 0.5)
     size = mixtures.passed.sum() + sum(level.weight.sum() for level in mixtures.levels)

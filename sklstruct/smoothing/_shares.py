@@ -1,9 +1,9 @@
 """From counts to probabilities, by the shares of each context and one sweep.
 
-A smoother defines two shares (as in NLTK): the mass that a context keeps for each class
-that followed it, and the mass that it holds back for its parent's distribution. These
-are functions on arrays, for the estimators and for the command, which starts without
-scikit-learn.
+A smoother defines two shares (as in NLTK): the discounted probability of each class
+that followed a context, and the back-off mass of the context, which is given to the
+parent's distribution. The functions here take arrays, because the command, which does
+not import scikit-learn, also calls them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def discount_levels(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The discounted probability of each pair and the back-off mass of each node.
 
-    By absolute discounting with one row of discounts per level. The probabilities take
-    the place of the counts.
+    By absolute discounting with one row of discounts per level. The probabilities
+    overwrite the counts.
     """
     backoff_mass = np.empty(pairs.tree.n_nodes)
     for k in range(first_level, pairs.tree.n_levels):
@@ -36,10 +36,10 @@ def discount_levels(
 
 
 def reached(pairs: Pairs, count: np.ndarray, min_count: Any) -> np.ndarray | None:
-    """A mask of the pairs of a trie that reach `min_count`; None: all do.
+    """A mask of the pairs of a trie that reach `min_count`; None if all pairs do.
 
-    min_count: the least count of each depth, the last also for deeper ones; the
-    unigrams stay.
+    min_count: the least count of each depth; the last also applies to larger depths.
+    The unigrams stay.
     """
     least = by_depth("min_count", min_count)
     if least.max() <= 1.0:
@@ -59,7 +59,7 @@ def leave_out(
 
     The probability of the other pairs is added to the back-off mass of their context.
 
-    new_index: the new number of each node, -1 for removed ones.
+    new_index: the new number of each node, -1 for removed nodes.
     """
     backoff_mass = backoff_mass + pairs.node_sums(np.where(keep, 0.0, discounted))
     smaller, kept = pairs.select(keep)
@@ -83,9 +83,9 @@ def hand_down(
         P(y \mid n) = \mathrm{discounted}(n, y) + \mathrm{mass}(n)\, P(y \mid
         \mathrm{parent}(n))
 
-    discounted: mass that each context keeps for each of its classes.
-    backoff_mass: mass that each context holds back.
-    root: counts of the root; only their zeros are used.
+    discounted: the discounted probability of each pair.
+    backoff_mass: the back-off mass of each context.
+    root: counts of the root; only their zeros are read.
     base: the distribution above the root, or, if `first` is 1, of the root.
     first: the first level with shares, 0 or 1.
     interpolate: False: back off; see `_smoothing_fast`.
@@ -105,6 +105,6 @@ def hand_down(
             np.zeros(pairs.tree.n_nodes), backoff_mass, discounted,
         )  # fmt: skip
     backoff_mass[0] = 1.0  # every class has a pair at the root
-    # Weights of 1e-160 and the like underflow when they are squared.
+    # Products of very small weights, such as 1e-160 squared, underflow.
     np.maximum(discounted, np.finfo(np.float64).tiny, out=discounted)
     return np.log(discounted, out=discounted), np.log(backoff_mass, out=backoff_mass)

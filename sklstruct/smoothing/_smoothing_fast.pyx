@@ -1,19 +1,20 @@
 """Kernels of the discounting smoothers over the pairs of a context tree.
 
 Pairs are in the order of `ContextTree`: node by node, parents before children,
-the targets of a node sorted, the root dense over all V classes. A smoother gives the
-mass that each context keeps for its classes and the mass that it holds back for its
-parent's (`discount`, or plain arithmetic); `interpolate` or `back_off` then sweeps once
-from the root down. O(pairs) time, without memory for results; `back_off` also reads a
-parent's pairs again for the few nodes which cover nearly all of its mass.
+the targets of a node sorted, the root dense over all V classes. A smoother computes the
+discounted probability of each pair and the back-off mass of each context (`discount`,
+or NumPy); `interpolate` or `back_off` then sweeps once from the root down. The kernels
+take O(pairs) time and work in place; `back_off` also reads the pairs of the parent
+again for the few nodes that cover nearly all of the parent's mass.
 
 Weights may be fractional. A function of an integer count (its discount, the number of
 pairs that have this count, the indicator of a distinct successor) is extended to the
-reals by linear interpolation between neighbouring integers. So a weight of 2 is a
-repetition and a weight of 0 an absence. Between 0 and 1, however, the part of a count
-that is *not* discounted is (1 - D_1) a^2. With (1 - D_1) a a context of vanishing
-weight would keep the share 1 - D_1 of its row; with the square its row tends to its
-parent's. The discount min(a, D_1) would make probabilities 0 without interpolation.
+reals by linear interpolation between neighbouring integers. So a sample of weight 2
+counts as two samples, and a sample of weight 0 is left out. Between 0 and 1, however,
+the part of a count that is *not* discounted is (1 - D_1) a^2. With (1 - D_1) a instead,
+a context whose weight tends to 0 would keep the share 1 - D_1 of its row; with the
+square, its row tends to the row of its parent. The discount min(a, D_1) would give
+probabilities of 0 without interpolation.
 """
 
 from libc.stdint cimport int32_t
@@ -24,7 +25,7 @@ def discount(const int32_t[::1] ptr, Py_ssize_t first, Py_ssize_t last,
              double[::1] discounted, double[::1] backoff_mass):
     """discounted = (a - D(a)) / A(n) and backoff_mass = sum of D(a) / A(n).
 
-    Of the nodes first:last. `discounted` may be `count` itself. D(a) is at most a.
+    For the nodes first:last. `discounted` may be `count` itself. D(a) is at most a.
     """
     cdef Py_ssize_t n, p
     cdef double total, rest, k, a
@@ -61,18 +62,18 @@ def interpolate(const int32_t[::1] ptr, const int32_t[::1] pair_parent,
 def back_off(const int32_t[::1] parent, const int32_t[::1] ptr,
              const int32_t[::1] target, const int32_t[::1] pair_parent,
              double[::1] unseen, double[::1] backoff_mass, double[::1] prob):
-    """P(y | n) = discounted for seen y, b(n) P(y | parent) for the others.
+    """P(y | n) = discounted for seen y, b(n) P(y | parent) for unseen y.
 
-    On entry prob is as for `interpolate`, and backoff_mass(n) the mass that n holds
-    back; on return backoff_mass is b(n), the mass over R(n), the parent's mass on the
-    classes without a pair at n. A node that has seen every class cannot back off and
-    interpolates.
+    On entry prob is as for `interpolate`, and backoff_mass(n) is the back-off mass of
+    n. On return backoff_mass(n) is b(n), the back-off mass divided by R(n), the
+    parent's mass on the classes without a pair at n. A node that has seen every class
+    cannot back off and interpolates.
 
     unseen[n] (scratch; 0 at the root) is the mass of the classes that have no pair at
-    n. R as 1 - sum of the parent's probabilities at the pairs of n loses digits where
-    it is small, so below 0.01 it is summed from its parts: unseen[parent] and the
-    parent's pairs that n lacks. These sums are over at most V pairs, of nodes which
-    have seen nearly everything that is probable at their parent.
+    n. A small R, computed as 1 - sum of the parent's probabilities at the pairs of n,
+    is inaccurate, so below 0.01 it is summed from its parts: unseen[parent] and the
+    parent's pairs that n lacks. These sums are over at most V pairs, and only for nodes
+    that have seen nearly all of their parent's mass.
     """
     cdef Py_ssize_t n, p, q, m, n_classes = ptr[1]
     cdef double rest
@@ -108,9 +109,9 @@ def add_parent_pairs(const int32_t[::1] parent, const int32_t[::1] pair_ptr,
                      int32_t[::1] new_parent, double[::1] new_count):
     """Give every node below the root a pair for each class seen at its parent.
 
-    new_ptr leaves room for them; pairs of the root with count 0 are not handed on.
-    Pairs that n itself has are among its parent's, so n's list is the parent's,
-    with n's counts and 0 elsewhere. O(new pairs).
+    new_ptr leaves room for the pairs; pairs of the root with count 0 are not added to
+    other nodes. The parent has every pair that n has, so the new pairs of n are the
+    parent's pairs, with the counts of n, or 0 if n lacks the pair. O(new pairs).
     """
     cdef Py_ssize_t n, m, p, q, r, s
     with nogil:
@@ -143,9 +144,9 @@ def count_blocks(const int32_t[::1] pair_parent, const int32_t[::1] slot,
                  Py_ssize_t size, int32_t[::1] last, int32_t[::1] spread):
     """spread[p] += 1 for each block of `size` samples in which the pair p occurs.
 
-    slot: the pair at which each sample ends. last is -1 on entry (scratch). A pair that
-    occurred in a block has made its parents occur there too, so a walk up ends at the
-    first that was met: O(samples + pairs in blocks).
+    slot: the pair at which each sample ends. last is -1 on entry (scratch). If a pair
+    was counted in a block, its parents were counted too, so a walk up stops at the
+    first counted pair: O(samples + pairs in blocks).
     """
     cdef Py_ssize_t i
     cdef int32_t p, block

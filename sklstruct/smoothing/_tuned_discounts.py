@@ -1,14 +1,14 @@
-"""Discounts of the largest held-out likelihood, by its exact gradient.
+"""Discounts that maximise the held-out likelihood, by its exact gradient.
 
 With the discounts D of every depth the interpolated probability of a sample is
 
     P_k(y) = (a - D(a)) / A + P_{k-1}(y) sum_y' D(a') / A
 
-at each context on its way from the root, with a and A the counts of the pair and of the
+at each context from the root down, with a and A the counts of the pair and of the
 context. P, D(a) and the sum are linear in the discounts of each depth, with a fixed
-part for fractional counts. The counts are read once, when the linear maps are made, so
-that an evaluation costs O(held-out pairs). (Povey's pocolm optimises discounts
-in this way; MITLM searches.)
+part for fractional counts. The counts are read once, to build the linear maps, so an
+evaluation costs O(held-out pairs). (Povey's pocolm optimises discounts in this way;
+MITLM uses a search without gradients.)
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ..backoff import HeldOut
 from ..context_tree import Pairs
 from ._chains import log_likelihood, parents_in_level
 
-# Discounts stay above this: D = 0 would leave nothing for unseen symbols.
+# Discounts are at least this: D = 0 would leave no mass for unseen symbols.
 _LEAST = 1e-3
 
 
 def discount_weights(count: np.ndarray, n_discounts: int) -> tuple[np.ndarray, ...]:
-    """(fixed, w) with D(a) = fixed + w @ D: the interpolation of the kernels.
+    """(fixed, w) with D(a) = fixed + w @ D, as the kernels interpolate.
 
     Between integers D is linear, constant from `n_discounts` on; below 1 it is
     a - (1 - D_1) a^2.
@@ -50,14 +50,14 @@ class DiscountedLevel(NamedTuple):
 
     parent: np.ndarray  # pair of the level above (at the root: the class)
     weight: np.ndarray  # of the samples that end here
-    discounted: np.ndarray  # share of the pair at D = 0
+    discounted: np.ndarray  # probability of the pair at D = 0
     discounted_slope: np.ndarray  # (n, n_discounts)
     backoff_mass: np.ndarray
     mass_slope: np.ndarray
 
 
 class PathLikelihood:
-    """Mean negative log-likelihood of samples, of the discounts on their ways.
+    """Mean negative log-likelihood of samples, as a function of the discounts.
 
     base: the distribution above the first level.
     top: the largest value of each discount.
@@ -93,8 +93,8 @@ class PathLikelihood:
     ) -> np.ndarray:
         """Discounts of a local minimum, in 0 < D <= `top`, by L-BFGS-B.
 
-        tol: the descent ends when a step gains less than this share of the value.
-        fixed: number of the first levels, whose discounts stay.
+        tol: stop when a step reduces the value by less than this relative amount.
+        fixed: number of the first levels, whose discounts are not changed.
         """
         if not self.size > 0.0:
             return start
@@ -130,9 +130,8 @@ def held_out_likelihood(
 
     count: the counts that are discounted.
     held_out: samples over the tree of `pairs`.
-    base: the distribution above the depth `first`, 0 or 1, the first one with
-    discounts.
-    n_discounts: for the counts 1, 2, ..., n_discounts and more.
+    base: the distribution above the depth `first`, 0 or 1, the first with discounts.
+    n_discounts: number of discounts; the last is also for all larger counts.
     """
     samples = held_out.pairs
     node, total = samples.nodes(), pairs.node_sums(count)

@@ -12,17 +12,17 @@ _MAX_EDGES = 100_000_000
 
 
 def group_graph(groups: Iterable[Hashable | None]) -> sp.csr_array:
-    """Ties all words of a group to each other: stems, classes, clusters.
+    """Connect all words of each group, such as a stem, a class or a cluster.
 
     Parameters
     ----------
     groups : array-like of shape (n_words,)
-        The group of each word; None for a word that is in none.
+        The group of each word; None for a word without group.
 
     Returns
     -------
     graph : CSR array of shape (n_words, n_words)
-        1 for two words of a group, with an empty diagonal.
+        1 for two words of the same group; the diagonal is empty.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def group_graph(groups: Iterable[Hashable | None]) -> sp.csr_array:
     n_edges = float(size @ (size - 1.0))
     if n_edges > _MAX_EDGES:
         raise ValueError(
-            f"groups ties {n_edges:.0f} pairs of words, more than {_MAX_EDGES}; use "
+            f"groups joins {n_edges:.0f} pairs of words, more than {_MAX_EDGES}; use "
             "smaller groups (None takes a word out)"
         )
     shape = len(groups), len(known)

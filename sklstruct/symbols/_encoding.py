@@ -1,4 +1,4 @@
-"""Symbols of any dtype to ids: the only encoder of the house."""
+"""Encoding of symbols of any dtype as ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Packed = tuple[np.ndarray, np.ndarray]
 
 DATES = np.datetime64, np.timedelta64
 
-# Symbols that are looked up at a time.
+# Number of symbols that are looked up at a time.
 _IN_CACHE = 1 << 16
 
 
@@ -30,7 +30,7 @@ def is_nan(value: Any) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """None, NaN, NaT and pandas' NA stand for no symbol, label, group or parent."""
+    """Whether a value is None, NaN, NaT or pandas' NA, which mark missing values."""
     if value is None:
         return True
     try:
@@ -47,10 +47,10 @@ def object_array(symbols: Any) -> np.ndarray:
 
 
 class LabelLists(list):
-    """A list of lists of labels which numpy takes as a one-dimensional object array.
+    """A list of lists of labels that numpy converts to a one-dimensional object array.
 
-    The metrics of sequences take lists; `cross_val_predict` joins the answers of its
-    folds as arrays.
+    The metrics of sequences take lists; `cross_val_predict` concatenates the
+    predictions of folds as arrays.
     """
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -58,7 +58,7 @@ class LabelLists(list):
 
 
 def pack_strings(values: list[str], errors: str = "strict") -> Packed:
-    """Strings as one array of UTF-8 bytes, and the end of each in it."""
+    """Strings as one array of UTF-8 bytes, and the end of each string in the array."""
     try:
         parts = list(map(str.encode, values))
     except UnicodeEncodeError:
@@ -83,7 +83,7 @@ def unpack_strings(name: str, packed: Packed, errors: str = "strict") -> np.ndar
 
 
 def label_array(values: Any) -> np.ndarray:
-    """An array of labels, of objects where numpy would convert mixed types."""
+    """An array of labels; an object array if numpy would convert mixed types."""
     if isinstance(values, np.ndarray):
         return values
     if hasattr(values, "to_pylist"):  # of Arrow, whose to_numpy refuses strings
@@ -192,8 +192,8 @@ def learn_symbols(
 ) -> np.ndarray:
     """The distinct symbols of an array of any shape, sorted, without the padding.
 
-    Objects must be all strings or all numbers. The padding None leaves None out. `name`
-    is that of the array in errors.
+    Objects must be all strings or all numbers. With the padding None, None is left out.
+    `name` is the name of the array in errors.
     """
     flat = _flat(values)
     if flat.dtype.kind == "O":
@@ -298,8 +298,8 @@ class SymbolIndex:
     ... no more than a check), bisection in sorted numbers or strings, a mapping for
     objects and for values of another kind than the labels.
 
-    number: the id of each string of a table, negative: no id; the last entry is that of
-    all other labels. None: its position.
+    number: the id of each string of a table, negative without id; the last entry is for
+    all other labels. None: ids are positions.
     """
 
     def __init__(
@@ -341,7 +341,8 @@ class SymbolIndex:
         return at if self._number is None or at < 0 else int(self._number[at])
 
     def ids(self, values: np.ndarray, unknown: int = -1) -> np.ndarray:
-        """Ids of an array of labels, of its shape; a sliding view stays one.
+        """Ids of an array of labels, of the same shape; a sliding view gives a sliding
+        view.
 
         None and NaN become -1, labels that are not known become `unknown`.
         """
@@ -425,7 +426,7 @@ def encode(values: np.ndarray, symbols: np.ndarray) -> np.ndarray:
 def encode_labels(y: np.ndarray, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
     """(ids of labels, -1 for missing ones, the labels in order).
 
-    `name` is that of y in errors.
+    `name` is the name of y in errors.
     """
     classes = learn_symbols(y, name=name)
     return encode(y, classes), classes

@@ -1,4 +1,4 @@
-"""Estimators that learn from ids: the parameters of `__sklstruct_ids__` are set."""
+"""Preparation of estimators for ids, by the parameters of `__sklstruct_ids__`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ._labels import Labels
 
 
 def prepare_for_ids(estimator: Any, labels: Labels) -> None:
-    """Set the parameters with which all parts of an estimator learn from ids.
+    """Set the parameters of all parts of an estimator for learning from ids.
 
-    A part, the estimator itself or one of its parameters, says them by a method
-    ``__sklstruct_ids__(labels)``, which returns a mapping from parameters to values.
-    Parts that are fitted already are not changed. One that is fitted to sentences has a
-    method ``__sklstruct_over_ids__(labels, name)``, and what this returns takes its
-    place. ValueError if a fitted part was fitted to other ids, or has a parameter that
-    is not possible with ids.
+    A part is the estimator itself or one of its parameters. If a part has a method
+    ``__sklstruct_ids__(labels)``, the method returns a mapping from parameters to
+    values. Parts that are already fitted are not changed. A part that was fitted to
+    sentences has a method ``__sklstruct_over_ids__(labels, name)``, whose result
+    replaces the part. ValueError if a fitted part was fitted to other ids, or has a
+    parameter that is not possible with ids.
     """
     settings = {}
     for name, part in {"": estimator, **unfitted_params(estimator)}.items():
@@ -34,7 +34,8 @@ def prepare_for_ids(estimator: Any, labels: Labels) -> None:
 
 
 def unfitted_params(estimator: Any) -> dict[str, Any]:
-    """The parameters of all parts, except the parts of what is fitted already."""
+    """The parameters of all parts, except the parts of estimators that are already
+    fitted."""
     params = estimator.get_params(deep=True)
     fitted = tuple(
         f"{name}__"
@@ -45,7 +46,7 @@ def unfitted_params(estimator: Any) -> dict[str, Any]:
 
 
 def _check_frozen(name, part, labels):
-    """The fitted part; a ValueError where it numbers its words in another way."""
+    """The fitted part; ValueError if it has other ids for its words."""
     fitted = part
     while isinstance(fitted, FrozenEstimator):
         fitted = fitted.estimator

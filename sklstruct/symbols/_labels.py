@@ -1,4 +1,4 @@
-"""Labels: what the ids of a language model mean."""
+"""Labels: the meaning of the ids of a language model."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ class Labels:
         `Strings`, the classes and symbols of a file.
 
     symbols : array-like of shape (n_symbols,), default=None
-        The labels that a context can hold; position = symbol id. None: not known;
-        contexts are then given as ids, and nothing that needs to know which class is
-        which symbol (text, files, sampling of sequences) works.
+        The labels that can occur in a context; position = symbol id. None: not known.
+        Contexts are then given as ids, and functions that need to know which class is
+        which symbol (text, files, sampling of sequences) raise an error.
 
     start : hashable, default=None
         The label of a sentence start: a context symbol that is not a class. None: no
@@ -92,7 +92,7 @@ class Labels:
         The label of a sentence end, one of `classes`. None: no end mark.
 
     unknown : hashable, default=None
-        The label that stands for all others, among `classes`, `symbols` or both.
+        The label that represents all other labels, among `classes`, `symbols` or both.
         None: no unknown word.
 
     analyzer : {"word", "kenlm", "char"}, default="word"
@@ -190,7 +190,7 @@ class Labels:
 
     @classmethod
     def of_ids(cls, n_classes: int, n_symbols: int | None = None) -> Labels:
-        """Labels that are their own ids.
+        """Labels that are equal to their ids.
 
         Parameters
         ----------
@@ -223,7 +223,7 @@ class Labels:
         return object_array(self.strings.table.strings(range(self.n_symbols)))
 
     def forget_tables(self) -> None:
-        """Free what is derived from the labels; it is made again when it is needed."""
+        """Free the tables derived from the labels; they are recomputed when needed."""
         self.__dict__ = stored(self)
 
     @cached_property
@@ -246,7 +246,7 @@ class Labels:
         return SymbolIndex(self.strings.table, number)
 
     def known_symbols(self, what: str) -> np.ndarray:
-        """`symbols`, or a ValueError that says what needs them."""
+        """`symbols`, or a ValueError that names what needs the symbols."""
         need_symbols(self, what)
         assert self.symbols is not None
         return self.symbols
@@ -260,7 +260,7 @@ class Labels:
         return self._symbol_index.id(label)
 
     def class_labels(self, ids: np.ndarray) -> list:
-        """The labels of some class ids; those of a table without `classes`."""
+        """The labels of some class ids, without creating `classes` for a table."""
         if self.strings is None:
             return self.classes[ids].tolist()
         return self.strings.table.strings(self.strings.token_of_class[ids].tolist())
@@ -402,7 +402,7 @@ class Labels:
 
 
 def need_symbols(labels: Labels, what: str) -> int:
-    """The number of symbols, or a ValueError that says what needs them."""
+    """The number of symbols, or a ValueError that names what needs the symbols."""
     if labels.n_symbols is None:
         raise ValueError(
             f"labels: {what} needs the context symbols, but the labels were made "
@@ -429,7 +429,7 @@ def _ids(index, values, unknown):
 
 
 def sort_symbols(symbols: Any) -> list:
-    """Sorted; in the given order where they are of kinds that do not compare."""
+    """Sorted symbols; in the given order if they cannot be compared."""
     symbols = list(symbols)
     try:
         return sorted(symbols)
@@ -462,13 +462,13 @@ def read_vocabulary(vocabulary: Any, analyzer: str = "word") -> list:
 
 
 def union_labels(parts: list[Labels]) -> Labels:
-    """Labels with the words of all of several; the first of them, if all are equal.
+    """Labels with the words of several labels; the first labels if all are equal.
 
-    Else the words are sorted, and unknown word and end mark follow them; every class is
-    a symbol, and the start mark is the last of these. If some split words as "word" and
-    others as "kenlm", which is assumed of files that store no rule, the union splits as
-    "word". ValueError if the marks differ, some split into characters and others into
-    words, or the labels differ and some have no symbols.
+    Otherwise the words are sorted, followed by the unknown word and the end mark; every
+    class is a symbol, and the start mark is the last symbol. If some split words as
+    "word" and others as "kenlm", which is assumed of files that store no rule, the
+    union splits as "word". ValueError if the marks differ, some split into characters
+    and others into words, or the labels differ and some have no symbols.
     """
     first = parts[0]
     if all(labels == first for labels in parts):

@@ -33,8 +33,8 @@ def _is_file_name(text: str) -> bool:
 def number_sentences(X: Any, name: str = "X", analyzer: str = "word") -> NumberedText:
     """X, in any form of sentences, as numbers of symbols.
 
-    A string, a mapping or a data frame is refused. `name` is that of the parameter, for
-    errors and warnings.
+    A string, a mapping or a data frame raises an error. `name` is the name of the
+    parameter in errors and warnings.
     """
     if isinstance(X, NumberedText):
         return X
@@ -111,7 +111,7 @@ def _symbols(name: str, i: int, sentence: Any) -> Any:
 
 
 def _warn_of_words(text: NumberedText, name: str) -> None:
-    """Strings of one word each are most likely one text that was split."""
+    """Warn if strings of one word each are most likely one text that was split."""
     if text.n_sentences > 2 and (text.lengths == 1).all():
         if seems_unsplit(text.symbols, text.counts()):
             return  # a text without spaces, of which the model warns
@@ -126,7 +126,8 @@ def _warn_of_words(text: NumberedText, name: str) -> None:
 
 
 def _warn_of_sentences(text: NumberedText, name: str) -> None:
-    """Symbols that are mostly strings of several words are most likely sentences."""
+    """Warn if symbols are mostly strings of several words, which are most likely
+    sentences."""
     strings = [s for s in text.symbols if isinstance(s, str)]
     # If most symbols have two words, there are more words than symbols.
     if len(" ".join(strings).split()) <= len(text.symbols):

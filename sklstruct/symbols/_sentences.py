@@ -18,7 +18,7 @@ from ._number import not_symbols, number_sentences
 from ._text import Analyzer, NumberedText, check_tokens, split_string
 from ._text_file import LargeText
 
-# The longest context: as many marks stand before a text, for its first symbols.
+# The longest context: so many marks precede a text, for its first symbols.
 DEEPEST = 1 << 24
 
 
@@ -52,7 +52,7 @@ class ContextWindows(NamedTuple):
 
 
 def check_symbols(text: NumberedText, counts: np.ndarray) -> None:
-    """ValueError if a symbol that occurs is None or NaN; says where."""
+    """ValueError, with the place, if a symbol that occurs is None or NaN."""
     if set(map(type, text.symbols)) <= {str}:
         return
     missing = np.fromiter(map(is_missing, text.symbols), bool, len(text.symbols))
@@ -64,13 +64,13 @@ def check_symbols(text: NumberedText, counts: np.ndarray) -> None:
 
 
 class VocabularyRules(NamedTuple):
-    """Which words of a text a model predicts, and its marks.
+    """The rules for the words of a text that a model predicts, and its marks.
 
     start, end, unknown: distinct and hashable. None leaves the mark out.
     min_count: words that occur less often are left out.
-    max_vocabulary: the most frequent words that stay; of equal ones the first sorted.
-    None: all.
-    vocabulary: the words in the place of those of the text.
+    max_vocabulary: number of the most frequent words that are kept; ties in sorted
+    order. None: all.
+    vocabulary: the words to use instead of the words of the text.
     analyzer: the rule by which strings are split.
     """
 
@@ -107,10 +107,10 @@ class VocabularyRules(NamedTuple):
                 )
 
     def check_labels(self, labels: Labels, counts: np.ndarray) -> None:
-        """ValueError if these rules do not give the labels of a counted text.
+        """ValueError if these rules would not give the labels of a counted text.
 
-        Words that are unknown there stay unknown: rules that keep more are accepted.
-        counts: the weight of each class in the text.
+        Words that are unknown in `labels` stay unknown: rules that keep more words are
+        accepted. counts: the weight of each class in the text.
         """
         marks = labels.start, labels.end, labels.unknown
         found = *marks, labels.analyzer
@@ -210,12 +210,12 @@ def stream_windows(tokens: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarr
     return windows[:-1], tokens[width:]
 
 
-# Words of a sentence that a model may look back at, beyond its contexts.
+# Number of words of a sentence that a model may read before its contexts.
 LONGEST_HISTORY = 256
 
 
 class TextWindows:
-    """Windows of ids, each of which knows the history before its columns.
+    """Windows of ids, each with the history before its columns.
 
     As an array it is the windows, of `width` columns. Row i ends before
     ``tokens[end[i]]``; its history goes back from there to the first -1, over at most
@@ -242,11 +242,12 @@ class TextWindows:
         return cls(np.ascontiguousarray(rows).ravel(), end, width, reach)
 
     def with_tokens(self, tokens: np.ndarray) -> TextWindows:
-        """The same over other ids."""
+        """The same windows with other ids."""
         return TextWindows(tokens, self.end, self.width, self.reach)
 
     def of_width(self, width: int) -> TextWindows:
-        """The same with other columns; -1 before the first token."""
+        """The same windows with another number of columns; -1 before the first
+        token."""
         tokens, end = self.tokens, self.end
         lacking = width - int(end.min(initial=width))
         if lacking > 0:
@@ -286,9 +287,9 @@ class TextWindows:
 class SentenceEncoder:
     """Maps sentences to one int32 array of the tokens of some labels, with symbols.
 
-    One token follows those of the labels: that of a word that is neither class nor
-    symbol, in labels without unknown word (`lost`). A mark that occurs as a word is an
-    error.
+    After the tokens of the labels follows the token `lost`, for a word that is neither
+    class nor symbol if the labels have no unknown word. A mark that occurs as a word is
+    an error.
     """
 
     def __init__(self, labels: Labels):
@@ -303,7 +304,7 @@ class SentenceEncoder:
 
     @cached_property
     def longest(self) -> int:
-        """Characters of the longest word but the marks; 0 without strings."""
+        """Characters of the longest word except the marks; 0 without strings."""
         labels = self.labels
         marks = {labels.start, labels.end, labels.unknown}
         if labels.strings is not None:
@@ -362,14 +363,14 @@ class SentenceEncoder:
         )
 
     def is_target(self, tokens: np.ndarray) -> np.ndarray:
-        """Which tokens are predicted: all but separators and start marks."""
+        """A mask of the predicted tokens: all except separators and start marks."""
         predicted = tokens >= 0
         if self.labels.start is not None:
             predicted &= tokens != self.start
         return predicted
 
     def windows(self, tokens: np.ndarray, width: int) -> tuple[TextWindows, np.ndarray]:
-        """(windows, next tokens) of all that is predicted; see `stream_windows`."""
+        """(windows, next tokens) of all predicted positions; see `stream_windows`."""
         end = width + np.flatnonzero(self.is_target(tokens[width:]))
         return TextWindows(tokens, end, width), tokens[end]
 

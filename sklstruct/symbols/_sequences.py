@@ -1,4 +1,4 @@
-"""Sequences as users hand them in."""
+"""Checks of sequences that users pass."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ._text import plain_list
 def check_sequences(X: Any, name: str = "X", of: list | None = None) -> list:
     """X as a list of sequences; errors name the parameter.
 
-    of: the sequences of observations, if X holds their labels. None, as a sequence of
-    labels, is then one None for each observation.
+    of: the sequences of observations, if X holds their labels. None as a sequence of
+    labels then means None for each observation.
     """
     one = isinstance(X, str | bytes) or getattr(X, "ndim", 1) == 0
     if one or not isinstance(X, Iterable):
@@ -124,7 +124,7 @@ def items(sequence: Any) -> list:
     if isinstance(sequence, np.ndarray):
         return plain_items(sequence)
     values = list(plain_list(sequence))
-    # A call of `plain` for each value would show in the seconds of a fit.
+    # Calling `plain` for each value would slow down a fit noticeably.
     kinds = [k for k in set(map(type, values)) if issubclass(k, np.generic)]
     if not kinds:
         return values
@@ -161,8 +161,8 @@ def is_unknown(value: Any) -> bool:
 GIVEN = """
 given : list of sequences, default=None
     Known labels. Each observation has None (unknown; or -1 if labels are integers),
-    a label, or a set or list of labels of which one is right; None for a sequence is
-    None for all its observations. The answer is exact under this condition.
+    a label, or a set or list of labels of which one is right; None for a sequence means
+    None for all its observations. The result is exact given this condition.
 """
 
 # The same for methods that draw labels.
@@ -186,7 +186,7 @@ def known_labels(
     code_of: Callable[[int, int], dict],
     own: Callable[[int, int, Any], int | None] | None = None,
 ) -> list[list[list[int] | None]]:
-    """For each item None (unknown), or the numbers of the labels that are allowed.
+    """For each item None (unknown), or the numbers of the allowed labels.
 
     name: parameter that holds the labels, for messages.
     given: None, a label, or a set or list of labels for each item; -1 is None if labels
@@ -247,7 +247,7 @@ def known_labels(
 
 
 def check_possible(given: Any, log_proba: Sequence) -> None:
-    """A ValueError if the labels given leave a sequence no possible labelling."""
+    """ValueError if the given labels leave a sequence without a possible labelling."""
     if given is None:
         return
     for i, value in enumerate(log_proba):
@@ -259,7 +259,7 @@ def check_possible(given: Any, log_proba: Sequence) -> None:
 
 
 def check_draws(n_samples: int, length: int) -> None:
-    """A ValueError if the samples of a sequence are more than memory can hold."""
+    """ValueError if the samples of a sequence have too many labels."""
     if n_samples * length > INT32_MAX:
         raise ValueError(
             f"n_samples={n_samples} of a sequence of {length} items are more than "

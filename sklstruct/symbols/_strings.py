@@ -1,4 +1,4 @@
-"""Classes and symbols that are all strings, as one table that processes share."""
+"""Classes and symbols that are all strings, as a table that processes can share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._strings_fast import StringTable
 
 
 class Strings(NamedTuple):
-    """Classes and symbols that are all strings, as files and pickles hold them.
+    """Classes and symbols that are all strings, in the form of files and pickles.
 
     Python's strings take ten times the memory, and processes cannot share them.
     """
@@ -23,7 +23,7 @@ class Strings(NamedTuple):
 
     @classmethod
     def of(cls, classes: np.ndarray, symbols: np.ndarray | None) -> Strings | None:
-        """Those of two arrays; None if the arrays hold other labels too."""
+        """The `Strings` of two arrays; None if the arrays also have other labels."""
         tokens: list[list[str]] = []
         for array in (classes, symbols):
             if array is None:

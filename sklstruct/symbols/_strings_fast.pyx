@@ -1,4 +1,4 @@
-"""Distinct strings and their numbers, in arrays that a file holds as they are."""
+"""Distinct strings and their numbers, in arrays that can be stored in a file."""
 
 from hashlib import blake2b
 
@@ -25,7 +25,7 @@ cdef enum:
 def decode_strings(
     const uint8_t[::1] text, const int64_t[::1] ends, str errors="surrogatepass"
 ):
-    """List of the strings of a text that is not checked; ValueError if it is wrong."""
+    """List of the strings of an unchecked text; ValueError if the text is not valid."""
     cdef bytes how = errors.encode()
     cdef const char *base = NULL
     cdef int64_t start = 0, end
@@ -54,15 +54,15 @@ cdef class StringTable:
         The end of each in `text`.
 
     hashes : uint64 ndarray of shape (n_strings,), default=None
-        The hash of each. None: made, as `slots` and `seed`.
+        The hash of each string. None: computed, as are `slots` and `seed`.
 
     slots : int32 ndarray of shape (2^k,), default=None
         The number of a string, or -1: an open table with linear probing, at most half
         full.
 
     seed : int, default=None
-        Begins the hashes. The table that is made takes a digest of `text`, so that
-        equal strings have equal tables, and no strings can be written that share a
+        Seed of the hashes. A new table uses a digest of `text` as seed, so that equal
+        strings have equal tables, and an attacker cannot choose strings that share a
         slot.
 
     strict : bool, default=False
@@ -117,7 +117,7 @@ cdef class StringTable:
         self._check(made, strict)
 
     def _check(self, bint made, bint strict):
-        """Look each string up, and enter it where the table is to be made."""
+        """Look up each string, and enter it if the table is new."""
         cdef Words words = self.words
         cdef Py_ssize_t w = 0, n = words.n, size = self.text.size, used = 0
         cdef int64_t start = 0

@@ -1,7 +1,7 @@
-"""Numbered texts, and strings and lists of symbols as such.
+"""Numbered texts, from strings and lists of symbols.
 
 A `NumberedText` has the numbers of the symbols of a text in the order of appearance.
-Strings and files take the compiled way, block by block.
+Strings and files are numbered by compiled code, block by block.
 
 An *analyzer* is the rule by which a string is split into symbols. There are three:
 "word" is `str.split()`, "kenlm" is KenLM's rule, "char" makes each character a symbol.
@@ -25,15 +25,15 @@ from . import _text_fast as _fast
 from ._encoding import Packed, object_array
 from ._strings_fast import decode_strings
 
-# Tokens of a text in one array, with the marks around its sentences, of which there may
-# be three times as many: their positions are 32-bit numbers.
+# Largest number of tokens of a text in one array, including the marks around sentences:
+# positions are 32-bit numbers.
 MOST_TOKENS = INT32_MAX
 # Strings that are joined to one text.
 _BLOCK_STRINGS = 4096
 # Words that a warning shows.
 _EXAMPLES = 3
 
-# The blank in files of models of characters, whose words hold no space.
+# The blank in files of character models, in which words must not contain a space.
 BLANK = "\u2581"
 
 Analyzer = Literal["word", "kenlm", "char"]
@@ -75,12 +75,12 @@ class OddSpaces(NamedTuple):
     examples: tuple[str, ...] = ()  # runs of characters around some of them
 
     def plus(self, other: OddSpaces) -> OddSpaces:
-        """Those of two parts of a text."""
+        """The `OddSpaces` of two parts of a text."""
         examples = dict.fromkeys(self.examples + other.examples)
         return OddSpaces(self.n_places + other.n_places, tuple(examples)[:_EXAMPLES])
 
     def warn(self, analyzer: str, name: str = "X") -> None:
-        """Say that the two rules split a text into other words."""
+        """Warn that the two rules split a text into different words."""
         if not self.n_places:
             return
         rules = {"word": "str.split()", "kenlm": "KenLM"}
@@ -169,7 +169,7 @@ class NumberedText:
         return self.where(int(np.searchsorted(self.starts, at)) - 1)
 
     def without(self, numbers: list[int]) -> NumberedText:
-        """The text without some of its symbols, which occur no more."""
+        """The text without some of its symbols."""
         mask = ~np.isin(self.tokens, numbers)
         return NumberedText(self.tokens[mask], self.words, self.where, self.odd)
 
@@ -202,8 +202,8 @@ class WordTable:
         self.arena = np.empty(1 << 14, dtype=np.uint8)
         self.state = np.zeros(8, dtype=np.int64)
         self._examples: list[str] = []
-        # A random seed, as PYTHONHASHSEED: no text can be written whose words share a
-        # slot of the table.
+        # A random seed, as PYTHONHASHSEED, so that an attacker cannot choose words that
+        # share a slot of the table.
         self.seed = int.from_bytes(os.urandom(8), "little")
         self._tokens = np.empty(0, dtype=np.int32)
         self.chunks: list[np.ndarray] = []
@@ -231,7 +231,8 @@ class WordTable:
         keep_blank: bool,
         max_line: int,
     ) -> int:
-        """Number whole lines; the code of what is wrong, at state[POSITION]."""
+        """Number whole lines; return the code of an error, whose place is
+        state[POSITION]."""
         state = self.state
         state[[_fast.POSITION, _fast.TOKENS, _fast.IN_LINE, _fast.LINE_START]] = 0
         state[_fast.ODD_AT] = -1
@@ -288,7 +289,7 @@ class WordTable:
         return [text[a:b] for a, b in zip([0, *stop], stop)]
 
     def packed(self) -> Packed:
-        """The text of the words and the end of each; not those of later words."""
+        """The text of the words so far and the end of each word."""
         ends = self.ends[: self.n_words]
         return self.arena[: ends[-1] if ends.size else 0], ends
 
@@ -375,8 +376,8 @@ def number_symbols(sentences: list, analyzer: str = "word") -> NumberedText:
 def plain_list(values: Any) -> Any:
     """The values of a list, an array or a column as Python objects, in a list.
 
-    Scalars of NumPy and Arrow hash and compare slowly or not at all, and would come
-    back from `sample`. Values that cannot be iterated are returned unchanged, and so is
+    Scalars of NumPy and Arrow are slow or impossible to hash and compare, and `sample`
+    would return them. Values that cannot be iterated are returned unchanged, and so is
     a list without scalars of Arrow.
     """
     if not isinstance(values, (list, tuple)):  # a union would be made at each call
@@ -398,14 +399,14 @@ _SPACELESS = re.compile(
     "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
     "\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-# Mean characters of words, above which a text is most likely not split into words.
+# Mean number of characters per word, above which a text is most likely not split.
 _LONG_SPACELESS, _LONG = 6, 20
 
 
 def seems_unsplit(symbols: Iterable, counts: Iterable[float]) -> bool:
-    """Whether symbols are most likely sentences of a text without spaces.
+    """Whether symbols are most likely unsplit sentences of a text without spaces.
 
-    counts: how often each occurs. Only strings are looked at.
+    counts: number of occurrences of each symbol. Only strings are tested.
     """
     total = length = spaceless = 0.0
     for symbol, count in zip(symbols, counts):

@@ -1,10 +1,10 @@
 """Kernels between text and tokens: words found, hashed and numbered in one pass.
 
 `number_words` reads whole lines of UTF-8. A line is a sentence; a word is a longest run
-without separators, or a single character. A word's bytes are hashed while its end is
-looked for; an open table of 32-bit ids with linear probing, at most half full, finds
-its number. Words are numbered in the order of appearance, and their bytes are kept one
-after the other in an arena. O(bytes), and no Python object.
+without separators, or a single character. The bytes of a word are hashed while its end
+is searched; its number is found in an open table of 32-bit ids with linear probing, at
+most half full. Words are numbered in the order of appearance, and their bytes are kept
+one after the other in an arena. O(bytes), and no Python object.
 
 Sequences are checked as the standard says: shortest forms only, no surrogates (unless
 asked for), nothing above U+10FFFF.
@@ -105,8 +105,8 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
         characters that separate words by only one of UNICODE and KENLM, state[ODD_AT]
         is the place of the first of them in this text, or -1.
 
-    Returns DONE, or FULL where the table has to grow before the word at
-    state[POSITION], or what is wrong there.
+    Returns DONE, FULL if the table must grow before the word at state[POSITION], or the
+    code of an error there.
     """
     cdef const uint8_t *base
     cdef const uint8_t *end

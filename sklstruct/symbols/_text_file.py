@@ -34,9 +34,9 @@ from . import _text_fast as _fast
 from ._strings_fast import decode_strings
 from ._text import MOST_TOKENS, NumberedText, WordTable, split_string
 
-# Bytes of a file between two looks at signals.
+# Bytes of a file between two checks for signals.
 _BLOCK = 1 << 20
-# Tokens that are looked at together where a text may be too large.
+# Tokens that are processed together if a text may be too large.
 _CHUNK = 1 << 20
 # Upper bound, in bytes, of the memory of a distinct word: its entries in tables and
 # dictionaries.

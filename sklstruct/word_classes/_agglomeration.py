@@ -19,7 +19,7 @@ def class_taxonomy(
     X: Any,
     y: ArrayLike | None = None,
 ) -> Taxonomy:
-    r"""A tree over the classes of a clustering, by merges of least loss.
+    r"""A tree over the classes of a clustering, by merges with the smallest loss.
 
     Each step merges the two classes a and b with the smallest loss of log-likelihood of
     the words' neighbours,

@@ -68,7 +68,7 @@ class WordClustering(BaseEstimator, metaclass=ABCMeta):
 
     def _set_symbols(self, symbols, labels):
         self.symbols_, self.labels_ = symbols, labels
-        # Made here: methods of a fitted estimator set no attribute.
+        # Created here, because methods of a fitted estimator must not set attributes.
         self._encoder = SymbolIndex(symbols)
 
     @cached_property

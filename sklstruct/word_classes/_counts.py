@@ -1,4 +1,4 @@
-"""Counts of (word, feature), the features being neighbours of the word."""
+"""Counts of (word, feature), where features are neighbours of the word."""
 
 from __future__ import annotations
 

@@ -80,7 +80,8 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         The words that have neighbours, sorted.
 
     labels_ : int32 ndarray of shape (n_symbols,)
-        The class of each. Classes are numbered from the most frequent to the least.
+        The class of each symbol. Classes are numbered from the most to the least
+        frequent.
 
     n_clusters_ : int
         Number of classes, and the class that `classes_of` returns for words that were

@@ -13,8 +13,8 @@ The tables are stored by feature, with the classes contiguous, so that one featu
 word is one run of memory. Most counts n(w, f) are 1: for them the differences
 h(N + 1) - h(N) are stored, and a feature costs one addition of rows. The other
 differences come from a table of h over 0, 1, ... The score of a word's own class is
-that of the class without the word. It is corrected by one number for each feature, so
-that tables change only when a word moves.
+computed for the class without the word. It is corrected by one number for each feature,
+so that tables change only when a word moves.
 
 Cost of a visit: O(features of the word x classes). Nothing is allocated.
 """

@@ -69,7 +69,8 @@ class ContextRefiner(WindowTransformer):
         - a list of pairs: the map is ``"word"``, a number of classes (of an
           `ExchangeClustering`), or a clustering, which is cloned: an estimator with
           ``fit(X, y)``, ``classes_of(symbols)`` and ``n_clusters_``. A
-          :class:`~sklearn.frozen.FrozenEstimator` around a fitted one is used as it is.
+          :class:`~sklearn.frozen.FrozenEstimator` around a fitted clustering is not
+          fitted again.
 
         Position 1 is the newest word. Clusterings with the same parameters are fitted
         once.
@@ -103,7 +104,8 @@ class ContextRefiner(WindowTransformer):
     --------
     ExchangeClustering : The clustering ``cn`` of the notation.
 
-    sklstruct.StructuredLogLinearLM : The model that gains most from refined contexts.
+    sklstruct.StructuredLogLinearLM : The model that benefits most from refined
+    contexts.
 
     Notes
     -----

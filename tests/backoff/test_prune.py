@@ -305,7 +305,7 @@ def test_counts_of_another_text_are_refused():
     lm = LanguageModel(WittenBellLM(), max_depth=2)
     counted = lm.count(random_text(0))
     model = lm.fit(counted).backoff_model_
-    with pytest.raises(TypeError, match="^counts must be a Counted, as"):
+    with pytest.raises(TypeError, match="^counts must be a Counted, from"):
         prune(model, 0.1, counts=np.ones(model.n_pairs))
     with pytest.raises(ValueError, match="^counts: the words that were counted are"):
         prune(model, 0.1, counts=lm.count(["other words"]))

@@ -407,7 +407,7 @@ def test_vectorizer_errors_name_the_instance(bad, message):
     vectorizer = FactorGraphVectorizer().fit([TEXT])
     with pytest.raises(ValueError, match=message):
         vectorizer.transform([TEXT, bad])
-    with pytest.raises(ValueError, match="wrap a single one"):
+    with pytest.raises(ValueError, match="wrap a single instance"):
         vectorizer.transform(TEXT)
     with pytest.raises(ValueError, match="^X must be a list of instances, got None$"):
         vectorizer.fit(None)

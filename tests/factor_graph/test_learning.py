@@ -513,7 +513,7 @@ def test_callbacks_and_verbose(capsys):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda X, y: (X[0], y), "wrap a single one in a list"),
+        (lambda X, y: (X[0], y), "wrap a graph in a list"),
         (lambda X, y: ([], []), "at least one instance"),
         (lambda X, y: (3, y), "list of FactorGraph"),
         (lambda X, y: ([np.ones(3)], y[:1]), r"X\[0\], item 0: must be"),

@@ -680,7 +680,7 @@ def test_a_base_from_a_file_is_not_trained_again(tmp_path):
     LanguageModel(AdditiveLM(), max_depth=2).fit(TRAIN).save(tmp_path / "a.arpa")
     base = LanguageModel.load(tmp_path / "a.arpa")
     for given in (base, clone(base)):
-        with pytest.raises(ValueError, match=r"give it as FrozenEstimator\(base\)"):
+        with pytest.raises(ValueError, match=r"give FrozenEstimator\(base\)"):
             CacheLM(given).fit(TRAIN)
     model = CacheLM(FrozenEstimator(base), weights="em").fit(TRAIN)
     assert model.base_ is base

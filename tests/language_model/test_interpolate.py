@@ -332,9 +332,9 @@ def test_what_cannot_be_interpolated(pair, files):
             interpolate(one, HELD_OUT)
     with pytest.raises(TypeError, match=r"models\[1\] must be a fitted"):
         interpolate([a, a.estimator_], HELD_OUT)
-    with pytest.raises(ValueError, match="give either X_val or constant"):
+    with pytest.raises(ValueError, match="give X_val or constant"):
         interpolate(pair)
-    with pytest.raises(ValueError, match="give either X_val or constant"):
+    with pytest.raises(ValueError, match="give X_val or constant"):
         interpolate(pair, HELD_OUT, weights=[0.5, 0.5])
     for weights in ([0.5], [np.nan, 0.5], [-1, 2], [0, 0], [np.inf, 1]):
         with pytest.raises(ValueError, match="weights must be"):

@@ -691,7 +691,8 @@ def test_a_limit_on_length_costs_nothing_unless_it_is_reached():
 def test_fit_after_load_says_what_it_does(tmp_path):
     LanguageModel(kneser_ney(), max_depth=2).fit(CATS).save(tmp_path / "m.arpa")
     read = LanguageModel.load(tmp_path / "m.arpa")
-    with pytest.warns(UserWarning, match="replaces it by a StructuredLogLinearLM"):
+    message = "replaces the model by a StructuredLogLinearLM"
+    with pytest.warns(UserWarning, match=message):
         read.fit(CATS)
     assert isinstance(read.estimator_, StructuredLogLinearLM)
     read.fit(CATS)  # it is not a model of a file any more

@@ -965,7 +965,7 @@ def test_a_checkpoint_of_a_factored_model_without_default_models(tmp_path):
     given = estimator(padding=-1)
     for other in (None, WittenBellLM()):
         factored = FactoredLM(np.arange(10) // 4, given, other)
-        with pytest.raises(ValueError, match="^checkpoint is for the models that are"):
+        with pytest.raises(ValueError, match="^checkpoint is for the default models"):
             clone(factored).set_params(checkpoint=tmp_path).fit(*data())
         assert not list(tmp_path.iterdir())
     model = LanguageModel(factored, max_depth=2, unknown=None, checkpoint=tmp_path)

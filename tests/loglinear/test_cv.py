@@ -165,7 +165,7 @@ def test_fits_are_reported_and_can_end_the_search(data, capsys):
         ({"search": ["beta"]}, "search.*'beta'"),
         ({"search": "lam"}, "search"),
         ({"search": ["penalty__gamma"], "penalty": "l2"}, "search.*penalty__gamma"),
-        ({"solver": "active_set"}, "^solver: a search has one tree"),
+        ({"solver": "active_set"}, "^solver: a search uses only the tree"),
         ({"factor": 1.0}, "factor"),
         ({"max_fits": 0}, "max_fits"),
         ({"validation_fraction": 1.0}, "validation_fraction"),

@@ -513,7 +513,7 @@ def test_a_fit_that_no_step_improves_ends():
     X, y = random_windows(0)[:2]
     weight = 10.0 ** np.random.default_rng(0).uniform(-4, 4, y.size)
     model = joint_loglinear(lam=1e-6, tol=0.0, max_iter=5000)
-    with pytest.warns(ConvergenceWarning, match="no way to a lower objective"):
+    with pytest.warns(ConvergenceWarning, match="no step lowers the objective"):
         model.fit(X, y, sample_weight=weight)
     assert model.n_iter_ < 5000
     objective = model.objective_

@@ -288,7 +288,7 @@ def test_nothing_to_learn():
     X, y = np.array([[0], [1], [0], [1]]), np.array([1, 1, 2, 2])
     model = StructuredLogLinearLM(penalty="l1")
     assert lam_max(model, X, y) == 0.0
-    with pytest.raises(ValueError, match="lams: no weight"):
+    with pytest.raises(ValueError, match="lams: all weights"):
         lam_path(model, X, y)
     assert lam_path(model, X, y, lams=[1.0]).n_parameters.tolist() == [0]
 
@@ -313,7 +313,7 @@ def test_nothing_to_learn():
         (StructuredLogLinearLM(penalty="l1"), {"y_val": [1]}, "together"),
         (StructuredLogLinearLM(prior=PRIOR), {"lams": [1.0]}, "^prior: a path of"),
         (StructuredLogLinearLM(solver="active_set"), {}, "^solver: a path of"),
-        (StructuredLogLinearLM(checkpoint="fit"), {}, "^checkpoint: lam_path keeps no"),
+        (StructuredLogLinearLM(checkpoint="fit"), {}, "^checkpoint: lam_path does not"),
     ],
 )
 def test_errors_name_the_parameter(model, more, message):

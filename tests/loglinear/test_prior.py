@@ -177,10 +177,10 @@ def test_other_words_and_longer_contexts_are_refused():
         adapted(base(3), max_depth=2)
     assert not hasattr(model, "partial_fit")
     lm = LanguageModel(model, max_depth=2, vocabulary=base().vocabulary_)
-    with pytest.raises(ValueError, match="prior: a path of strengths has one tree"):
+    with pytest.raises(ValueError, match="prior: a path of strengths uses only"):
         lam_path(lm, TEXT)
     lm = LanguageModel(StructuredLogLinearLMCV(model), max_depth=2)
-    with pytest.raises(ValueError, match="prior: a search has one tree"):
+    with pytest.raises(ValueError, match="prior: a search uses only the tree"):
         lm.set_params(vocabulary=base().vocabulary_).fit(TEXT)
 
 

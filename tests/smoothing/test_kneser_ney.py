@@ -568,7 +568,7 @@ def test_uniform_base_is_absolute_discounting(discount, interpolate):
 @pytest.mark.parametrize(
     "proba, match",
     [
-        (None, "1 of 3 classes no probability"),
+        (None, "1 of 3 classes probability 0"),
         (np.ones(2) / 2, "shape"),
         (np.ones(3), "not give a distribution"),
         (np.full(3, np.nan), "not give a distribution"),

@@ -1,8 +1,8 @@
 """The base of the penalties: objects with parameters, which a fit binds to a problem.
 
-A `Penalty` has parameters and no data. Bound to a `Problem` it gives a `BoundPenalty`,
-which has the strengths, the sign of the weights and working arrays, and some of the
-methods
+A `Penalty` has parameters and no data. Binding it to a `Problem` gives a
+`BoundPenalty`, which has the strengths, the sign of the weights and scratch arrays, and
+some of the methods
 
 ``value(w)``
     strength times Omega(w).
@@ -25,8 +25,9 @@ methods
     For the duality gap: an upper bound of v'w less the penalty of w, over all weights
     that add at most LARGEST_SCORE to a score.
 
-A solver names the methods that it needs; a pair that does not fit is refused before any
-work. A new penalty is a file with two classes, and is passed as an object; an entry
+A solver names the methods that it needs; a penalty without these methods raises an
+error before any work. A new penalty is a file with two classes, and is passed as an
+object; an entry
 in ``PENALTIES`` gives it a name.
 """
 
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
 
 
 # The conjugate of a norm is infinite outside of its dual ball, where a gradient is
-# until the minimum is reached. So it is that over the weights that multiply the odds of
-# a class by at most exp(LARGEST_SCORE), more than the counts of any text can ask for.
+# until the minimum is reached. So the conjugate is taken over the weights that multiply
+# the odds of a class by at most exp(LARGEST_SCORE), which is more than any text needs.
 LARGEST_SCORE = 25.0
 
 
@@ -66,13 +67,13 @@ class BoundPenalty(metaclass=ABCMeta):
     """
 
     smoothed = False  # whether `step` begins with a smoothed majoriser
-    # Whether all that it sums over the pairs goes through the walks of the problem, so
-    # that it works on the shards of a tree.
+    # Whether all sums over pairs are computed by methods of the problem, so that the
+    # penalty works on the shards of a tree.
     sharded = False
     l1_ratio = 1.0  # slope at 0 along a single weight, over its strength
 
     if TYPE_CHECKING:
-        # Methods that a kind may have beside `value`; see `Solver.needs`.
+        # Methods that a subclass may have in addition to `value`; see `Solver.needs`.
         step: Callable[..., tuple[float, float]]
         prox: Callable[..., np.ndarray]
         quadratic: Callable[..., tuple[Any, Any, np.ndarray]]
@@ -90,7 +91,7 @@ class BoundPenalty(metaclass=ABCMeta):
     def conjugate(self, v: np.ndarray) -> float:
         """A bound of <v, w> - value(w) for weights that add at most LARGEST_SCORE.
 
-        This bound is for any penalty that is nowhere negative.
+        This default bound holds for any non-negative penalty.
         """
         return self.reach(pull(v, self.problem.positive))
 

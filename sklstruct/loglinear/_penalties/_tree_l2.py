@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _ONE = np.ones(1)
 _ZERO = np.zeros(1)
 
-# Norms below it take the exact operator in the last phase; weights are of order 1.
+# Groups with smaller norms use the exact operator in the last phase; weights are of
+# order 1.
 THRESHOLD = 1e-2
 
 

@@ -77,13 +77,13 @@ class TreeLinf(DepthWeighted):
     -----
     On text, begin a search at ``lam=0.6, alpha=0.9``.
 
-    The optimum need not be unique. If a context is always preceded by one symbol,
-    it and the longer context have the same samples. Then weight may move from the
-    longer to the shorter, at no cost while it stays below the largest weight of the
-    groups around: two such solutions have the same objective and give the same
-    probabilities to the training samples, but not to the shorter context preceded by
-    something else, which was never seen. The solver returns the one that it reaches
-    from its start.
+    The optimum need not be unique. If a context is always preceded by the same symbol,
+    the context and the longer context have the same samples. Weight can then move from
+    the longer to the shorter context without cost, as long as it stays below the
+    largest weight of the surrounding groups. Such solutions have the same objective and
+    give the same probabilities to the training samples, but not to the shorter context
+    after another symbol, which was never seen. The solver returns the one that it
+    reaches from its start.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Solvers that leave the choice of a method to the penalty."""
+"""Solvers that choose a method by the penalty."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._tree_metric import TreeMetricSolver
 if TYPE_CHECKING:
     from .._penalties import Penalty
 
-# The fastest first. The others need more of a penalty than `DiagonalSolver` does.
+# In order of speed. `DiagonalSolver` needs the fewest methods of a penalty.
 CANDIDATES: tuple[type[Solver], ...] = (TreeMetricSolver, DiagonalSolver, FistaSolver)
 
 
@@ -81,13 +81,14 @@ class ActiveSetSolver(_ChoosingSolver):
 
     Notes
     -----
-    `AutoSolver` solves the rounds; those that only show where to grow end at ten times
-    `tol`. The solver saves memory for windows and sentences, not for a path matrix,
-    whose tree exists already: 32 bytes per sample beside the pairs that are built, 100
-    while children are counted. Of a text, the tree has all that was seen more often
-    than about :math:`\\lambda / \\beta` times. It grows from the empty context into the
-    past, as the groups of the tree penalties do; those of [1]_ extend into the future,
-    along the arcs of a left-to-right automaton. A fit has no checkpoints.
+    `AutoSolver` solves the rounds; rounds that only show where to grow stop at ten
+    times `tol`. The solver saves memory for windows and sentences, but not for a path
+    matrix, whose tree already exists. In addition to the built pairs, it needs 32 bytes
+    per sample, and 100 bytes while children are counted. On text, the tree has all
+    pairs that were seen more often than about :math:`\\lambda / \\beta` times. The tree
+    grows from the empty context into the past, as the groups of the tree penalties do;
+    the groups of [1]_ extend into the future, along the arcs of a left-to-right
+    automaton. Checkpoints are not supported.
 
     References
     ----------

@@ -38,8 +38,9 @@ max_iter : int, default=300
 REST = """
 gap_tol : float, default=None
     Stop only when the duality gap ``gap_``, which bounds the distance from the minimum,
-    is at most `gap_tol` nats per sample too; at least 0. The fit goes on with a smaller
-    residual until it is, or until `max_iter`. None: the residual alone decides.
+    is also at most `gap_tol` nats per sample; at least 0. Until then, or until
+    `max_iter`, the fit continues to smaller residuals. None: only the residual is
+    tested.
 
 verbose : int, default=0
     Print objective and residual every `verbose` iterations; 0 is silent.
@@ -128,22 +129,22 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
     Attributes
     ----------
     needs : tuple of str
-        The methods of a bound penalty that it calls. A penalty that lacks one is
-        refused before any work.
+        The methods of a bound penalty that the solver calls. A penalty without these
+        methods raises an error before any work.
 
     signed : bool
         Whether weights may be negative.
 
     resumable : bool
-        Whether `solve` keeps its state by the store of the job.
+        Whether `solve` stores its state in the store of the job.
 
     by_gradient : bool
-        Whether all that it knows of the loss are values and gradients, so that the
-        scores may have those of a prior in them.
+        Whether the solver uses only values and gradients of the loss, so that scores
+        may include the scores of a prior.
 
     sharded : bool
-        Whether it can run on the shards of a tree in lockstep: all its decisions follow
-        from the loss, the penalty and sums over the problem.
+        Whether the solver can run on the shards of a tree in lockstep: all its
+        decisions depend only on the loss, the penalty and sums over the problem.
 
     grows : bool
         Whether the tree is built while it is fitted.
@@ -199,12 +200,13 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         """
 
     def identity(self, *, whole: bool = True) -> str:
-        """A text that tells solvers apart, in any process.
+        """A text that identifies the solver, in any process.
 
         Parameters
         ----------
         whole : bool, default=True
-            With `tol`, `max_iter` and `gap_tol`, which decide on the end alone.
+            Whether to include `tol`, `max_iter` and `gap_tol`, which only decide when
+            to stop.
         """
         end = () if whole else ("tol", "max_iter", "gap_tol")
         return settings_of(self, without=("verbose", *end))
@@ -258,9 +260,9 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
 class Best:
     """The best of the points that a solver has evaluated.
 
-    Momentum and smoothing make the objective rise at some iterations; a fit that ends
-    there returns an earlier point. A point is copied only when the next one is worse,
-    so that a descent costs nothing.
+    Momentum and smoothing may raise the objective in some iterations; a fit that ends
+    there returns an earlier point. A point is copied only if the next point is worse,
+    so a monotone descent costs nothing.
     """
 
     def __init__(self) -> None:
@@ -315,7 +317,7 @@ class Best:
 
 
 class Course(SimpleNamespace):
-    """The variables that an iteration leaves to the next, kept at the top of each.
+    """The variables of an iteration, which are stored at the start of each iteration.
 
     The store of the job may have those of an earlier run. `best` is the best of the
     points that were evaluated, and `last` says whether no iteration follows.

@@ -1,8 +1,8 @@
 """FISTA with one step size and backtracking: the reference solver.
 
-Beck & Teboulle (2009); Algorithm 3 of Nelakanti's thesis. It needs nothing but
-the exact proximal operator, so it is the oracle for the fast solver on small
-data. On text it is slow: one step size must suit the most frequent word.
+Beck & Teboulle (2009); Algorithm 3 of Nelakanti's thesis. The solver needs only the
+exact proximal operator, so it is the reference for the fast solver on small data. On
+text the solver is slow, because one step size must suit the most frequent word.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Smoothed n-gram models: one file a smoother, one engine for all."""
+"""Smoothed n-gram models: one file per smoother, and a common base."""

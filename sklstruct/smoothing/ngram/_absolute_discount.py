@@ -19,9 +19,10 @@ class AbsoluteDiscountLM(DiscountingSmoother):
         + \gamma(n)\, P(y \mid \mathrm{parent}(n)), \qquad
         \gamma(n) = \frac{1}{c(n)} \sum_{y'} D(c(n, y')),
 
-    with c(n, y) how often y followed the context n, and c(n) the sum of c(n, y) over y.
-    The parent of the empty context is the uniform distribution. `KneserNeyLM` has the
-    same formula, but other counts for all contexts except the longest.
+    with c(n, y) the number of times that y followed the context n, and c(n) the sum of
+    c(n, y) over y. The parent of the empty context is the uniform distribution.
+    `KneserNeyLM` has the same formula, but other counts for all contexts except the
+    longest.
 
     Parameters
     ----------

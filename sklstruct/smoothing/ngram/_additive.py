@@ -25,9 +25,9 @@ def with_parent_pairs(
 ) -> tuple[Pairs, np.ndarray]:
     """Pairs (n, y) for every class y seen at the parent of n, and their counts.
 
-    Additive smoothing does not back off: its row at n is constant on the classes
-    unseen at n, its parent's row is not. In back-off form both agree up to a
-    factor on the classes unseen at the parent alone, so the others need a pair.
+    Additive smoothing does not back off: with a uniform base, its row at n is constant
+    on the classes unseen at n, but the row of the parent is not. The rows agree up to a
+    factor only on the classes unseen at the parent, so all other classes need a pair.
     """
     tree = pairs.tree
     size = np.diff(pairs.ptr).astype(np.int64)
@@ -74,7 +74,7 @@ class AdditiveLM(BackoffClassifier):
     {max_depth}
 
     delta : float, default=1.0
-        Added to each count, positive: 1 is Laplace's rule, 1/2 that of Jeffreys.
+        Added to each count, positive: 1 is Laplace's rule, 1/2 is Jeffreys' rule.
 
     base : "uniform" or unigram estimator, default="uniform"
         The distribution of the added counts. An estimator is cloned and fitted to the
@@ -92,10 +92,10 @@ class AdditiveLM(BackoffClassifier):
 
     Notes
     -----
-    The model is exact in back-off form, thus also as an ARPA file, but this form
-    has a probability for each context and each class seen after the context's
-    parent: up to (number of contexts) x V. `fit` refuses more than 50 million of them,
-    before they are made.
+    The model is exact in back-off form, and so in an ARPA file, but this form has a
+    probability for each context and each class seen after the context's parent: up to
+    (number of contexts) x V. `fit` raises a ValueError, before it allocates memory, if
+    more than 50 million probabilities are needed.
 
     References
     ----------
@@ -140,7 +140,7 @@ class AdditiveLM(BackoffClassifier):
         n_classes = pairs.n_classes
         mass = self.delta * n_classes
         base = base_distribution(self.base, count[:n_classes], self.classes_)
-        # Every node has a pair, as every context in training precedes some target.
+        # Every node has a pair, because every context in training precedes a target.
         total = np.add.reduceat(count, pairs.ptr[:-1]) + mass
         if not np.isfinite(total).all():
             raise ValueError(
@@ -161,8 +161,8 @@ class AdditiveLM(BackoffClassifier):
             \sum_n \sum_y \delta\, \log P(y \mid n)
 
         over the longest contexts: the rows are maximum a posteriori estimates under
-        Dirichlet distributions of the parameter :math:`\delta + 1`. It is 0 where
-        `base` is an estimator, which depends on the counts.
+        Dirichlet distributions of the parameter :math:`\delta + 1`. It is 0 if `base`
+        is an estimator, because such a base depends on the counts.
         """
         if not isinstance(self.base, str):
             return 0.0

@@ -73,9 +73,9 @@ min_count : int or array-like of shape (n_depths,), default=1
 """,
     "discounts": """
 discounts_ : ndarray of shape (`depth_` + 1, n_discounts)
-    Discounts of the counts 1, 2, ... at each depth; NaN at depth 0 where `base`
-    is an estimator. Of shape (`depth_` + 1, 4, 4) by block: a row for each number
-    of blocks.
+    Discounts of the counts 1, 2, ... at each depth; NaN at depth 0 if `base` is an
+    estimator. With ``"by_block"`` the shape is (`depth_` + 1, 4, 4), with a row for
+    each number of blocks.
 """,
 }
 
@@ -84,7 +84,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
     """Base of the smoothers that subtract a discount from every count."""
 
     held_out_hint = "set discount='tuned'"
-    _counts_contexts = False  # True: a(n, y), the adjusted counts
+    _counts_contexts = False  # True: use adjusted counts a(n, y)
 
     _parameter_constraints: dict = {
         **_engine.CONSTRAINTS,
@@ -136,7 +136,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         return isinstance(self.discount, str) and self.discount == "by_block"
 
     def _used_counts(self, pairs, count):
-        """The counts that are smoothed; they may be written into `count`."""
+        """The counts that are smoothed; they may overwrite `count`."""
         return pairs.adjust_counts(count) if self._counts_contexts else count
 
     def _find(self, discount, pairs, count, first_level):
@@ -182,7 +182,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
             shares = block_shares(pairs, count, spread, self.discounts_, first)
         new_index = None
         if keep is not None:
-            # Shares are those of all pairs; the mass of removed pairs is held back.
+            # Shares are computed for all pairs; the mass of removed pairs is held back.
             pairs, shares, new_index = _shares.leave_out(pairs, *shares, keep)
         numbers = _shares.hand_down(
             pairs, *shares, root, base, first, interpolate=self.interpolate
@@ -190,7 +190,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         return Fitted(pairs, *numbers, new_index)
 
     def _fit_blocks(self, samples: Counted) -> tuple[Counted, np.ndarray]:
-        """(the counts, blocks in which each pair occurred), with `discounts_` set."""
+        """(the counts, the number of blocks of each pair); sets `discounts_`."""
         if not isinstance(samples, DeferredCounts):
             raise ValueError(
                 "discount='by_block' needs the samples in the order of the text: dense "
@@ -204,7 +204,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         base, first = self._base_level(used[: pairs.n_classes])
         rows = self._start(pairs, used, first)
         likelihood = left_out(pairs, count, adjusted, blocks, base, first)
-        rows = rows[:, [0, 1, 2, 2]]  # the last is for more
+        rows = rows[:, [0, 1, 2, 2]]  # the last also for larger counts
         start = np.tile(rows[first:], N_BLOCKS)
         found = np.full((len(rows), N_BLOCKS, N_COUNTS), np.nan)
         best = likelihood.minimize(start, 1e-8, fixed=1 - first)
@@ -220,7 +220,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
 
 def _check_min_count(min_count):
     least = by_depth("min_count", min_count)
-    # If it fell, an n-gram could stay without its beginning.
+    # If min_count fell with the depth, an n-gram could stay without its beginning.
     if not (least >= 1.0).all() or (np.diff(least) < 0).any():
         raise ValueError(
             "min_count must be at least 1 and must not fall with the depth, got "

@@ -72,22 +72,23 @@ class GrownLM(BackoffClassifier):
     {attributes}
 
     objective_ : ndarray of shape (depth + 1,)
-        In nats, with contexts of up to 0, 1, 2, ... symbols. It never rises.
+        The objective in nats, with contexts of up to 0, 1, 2, ... symbols. It never
+        rises.
 
     n_grown_ : int
         Number of pairs below the unigrams, :math:`|W|`.
 
     See Also
     --------
-    sklstruct.backoff.prune : Pruning of a whole model.
+    sklstruct.backoff.prune : Prunes a full model.
 
     sklstruct.StructuredLogLinearLM : With ``solver="active_set"``, a model that grows
         under a penalty.
 
     Notes
     -----
-    O(P log P) for the P pairs of the context tree. A path matrix does not say which
-    symbols are which classes; then a pair needs only its suffix.
+    O(P log P) for the P pairs of the context tree. A path matrix does not tell which
+    symbol is which class; then a pair needs only its suffix.
 
     With fractional weights, the discount of a count c < 1 is :math:`\delta c`.
 
@@ -185,9 +186,9 @@ class GrownLM(BackoffClassifier):
     def _take(self, node, count, total, low, n_nodes):
         """(mask of the taken pairs, their shares, mass left by each node, the gain).
 
-        The search is greedy in each node, largest counts first, and of equal counts the
-        least likely in the parent, which gain most. It takes the pairs of one rank in
-        all nodes at once.
+        The search is greedy in each node, largest counts first; of equal counts, the
+        pair that is least likely in the parent comes first, because it gains most. The
+        pairs of the same rank in all nodes are tried at once.
         """
         share = (count - self.discount * np.minimum(count, 1.0)) / total
         order = np.lexsort((low, -count, node))

@@ -45,10 +45,10 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
         P(y \mid n) = \lambda_{g(n)} \frac{c(n, y)}{c(n)}
         + (1 - \lambda_{g(n)})\, P(y \mid \mathrm{parent}(n)),
 
-    where c(n, y) is how often y followed the context n, the parent of the empty context
-    is the uniform distribution, and all contexts of one bucket g have the same weight
-    :math:`0 < \lambda < 1`. The weights maximise the likelihood of samples that are not
-    part of the counts.
+    where c(n, y) is the number of times that y followed the context n, the parent of
+    the empty context is the uniform distribution, and all contexts of one bucket g have
+    the same weight :math:`0 < \lambda < 1`. The weights maximise the likelihood of
+    samples that are not part of the counts.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
           sample is scored by the counts of the other samples.
         - ``"held_out"``: on `X_val` of `fit`, or the last `validation_fraction` of
           the samples.
-        - a number, or one for each depth from 0 on (the last also for deeper ones),
-          strictly between 0 and 1.
+        - a number, or a number for each depth from 0 on (the last also for larger
+          depths), strictly between 0 and 1.
 
     bucket : {"mean_count", "count", "depth"}, default="mean_count"
         The groups of contexts (buckets) that have the same weight.
@@ -79,7 +79,7 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
     {validation}
 
     max_iter : int, default=200
-        Most iterations of expectation-maximisation, at least 1.
+        Maximum number of iterations of expectation-maximisation, at least 1.
 
     tol : float, default=1e-6
         Stop when an iteration gains no more than this, in nats per sample; at least 0.
@@ -96,17 +96,17 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
     {attributes}
 
     weights_ : ndarray of shape (`depth_` + 1, n_buckets)
-        :math:`\lambda` of each depth and bucket, from small counts to large ones; NaN
-        at depth 0 where `base` is an estimator.
+        :math:`\lambda` of each depth and bucket, in rising order of counts; NaN at
+        depth 0 if `base` is an estimator.
 
     n_iter_ : int
         Iterations of expectation-maximisation; 0 for given weights.
 
     See Also
     --------
-    WittenBellLM : A weight for each context from a formula.
+    WittenBellLM : Computes the weight of each context by a formula.
 
-    KneserNeyLM : Discounts in place of weights; lower perplexity.
+    KneserNeyLM : Uses discounts instead of weights; has lower perplexity.
 
     Warns
     -----
@@ -119,8 +119,8 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
     worth one sample, so that none is 0 or 1. A bucket without samples has the weight of
     the nearest bucket of its depth; at a depth without samples the weight is 1/2.
 
-    An iteration costs O(pairs). Pairs that occurred once drop out after the first pass:
-    without their one sample their count is 0.
+    An iteration costs O(pairs). Pairs that occurred once are dropped before the first
+    pass: without their only sample, their count is 0.
 
     References
     ----------
@@ -142,7 +142,7 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
     [[0.1771, 0.5104, 0.3125]]
     """
 
-    # Classes seen after a context get their share of the parent's mass, too.
+    # Classes seen after a context also get their share of the parent's mass.
     interpolate = True
 
     held_out_hint = "set weight='held_out'"
@@ -199,7 +199,8 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
         self._expect(held_out.pairs, count, held_out.weight, share, bucket)
 
     def _delete(self, pairs, count):
-        """Weights by the training samples, each scored without itself."""
+        """Fit the weights to the training samples; each sample is scored without
+        itself."""
         left, total, distinct = leave_one_out(pairs, count)
         with np.errstate(divide="ignore", invalid="ignore"):
             # Without its only sample a context is unknown.
@@ -217,8 +218,8 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
         if gain > self.tol:
             warn(
                 f"JelinekMercerLM: the weights did not converge in max_iter="
-                f"{self.max_iter} iterations: the last one gained {gain:.2g} nats per "
-                f"sample, more than tol={self.tol:g}",
+                f"{self.max_iter} iterations: the last gain is {gain:.2g} nats "
+                f"per sample, more than tol={self.tol:g}",
                 ConvergenceWarning,
             )
         self.weights_ = np.full((pairs.tree.n_levels, n_buckets), np.nan)
@@ -237,7 +238,7 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
         else:
             rows = by_depth("weight", self.weight)[:, None]
             self.n_iter_ = 0
-        # Depths beyond the known ones have the weights of the last.
+        # Larger depths than the known depths have the weights of the last known depth.
         rows = rows[np.minimum(np.arange(n_levels), len(rows) - 1)].copy()
         rows[:first_level] = np.nan
         self.weights_ = rows

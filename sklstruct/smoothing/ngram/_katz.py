@@ -19,13 +19,13 @@ _MAX_COUNT = 1_000
 
 
 def katz_ratios(n: np.ndarray) -> tuple[np.ndarray, str | None]:
-    """Ratios d_1, ..., d_k from the counts of counts, for the largest k that has them.
+    """Ratios d_1, ..., d_k from the counts of counts, for the largest valid k.
 
-    0 < d_r <= 1; empty if no count can be discounted. Also the reason why k is below K,
-    or None. n: number of pairs with each count 0, 1, ..., K + 1.
+    0 < d_r <= 1; empty if no count can be discounted. Also return the reason why k is
+    below K, or None. n: number of pairs with each count 0, 1, ..., K + 1.
     """
     problem = None
-    # k = 1 would leave nothing of a single occurrence: d_1 = 0.
+    # k = 1 would give d_1 = 0, and so probability 0 to pairs that occurred once.
     for k in range(n.size - 2, 1, -1):
         r = np.arange(1, k + 1)
         gaps = np.flatnonzero(n[1 : k + 2] <= 0)
@@ -58,11 +58,11 @@ class KatzLM(_engine.NGramSmoother):
         d_r = \frac{\frac{(r + 1)\, n_{r+1}}{r\, n_r} - \frac{(k + 1)\, n_{k+1}}{n_1}}
         {1 - \frac{(k + 1)\, n_{k+1}}{n_1}} \quad (r \le k),
 
-    :math:`d_r = 1` for r > k, with c(n, y) how often y followed the context n,
-    :math:`n_r` the number of pairs of a depth with the count r, and b(n) such that the
-    row sums to 1. The discounts of a depth sum to :math:`n_1`, which is the Good-Turing
-    estimate for the unseen pairs. The sum is divided among the counts up to k as in the
-    Good-Turing estimate.
+    :math:`d_r = 1` for r > k, with c(n, y) the number of times that y followed the
+    context n, :math:`n_r` the number of pairs of a depth with the count r, and b(n)
+    such that the row sums to 1. The discounts of a depth sum to :math:`n_1`, which is
+    the Good-Turing estimate for the unseen pairs. The sum is divided among the counts
+    up to k as in the Good-Turing estimate.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ class KatzLM(_engine.NGramSmoother):
     {attributes}
 
     discount_ratios_ : ndarray of shape (`depth_` + 1, k)
-        :math:`d_r` of the counts 1, ..., k at each depth; NaN at depth 0 where `base`
-        is an estimator.
+        :math:`d_r` of the counts 1, ..., k at each depth; NaN at depth 0 if `base` is
+        an estimator.
 
     See Also
     --------
@@ -128,7 +128,7 @@ class KatzLM(_engine.NGramSmoother):
     (0.5263, 0.5263)
     """
 
-    # Classes of counts above 0 keep their discounted share and nothing is added.
+    # Classes with counts above 0 have only their discounted share.
     interpolate = False
 
     _parameter_constraints: dict = {
@@ -166,14 +166,15 @@ class KatzLM(_engine.NGramSmoother):
                 problems.append(f"depth {depth}: {problem}; k={ratios.size}")
             self.discount_ratios_[depth] = 1.0
             self.discount_ratios_[depth, : ratios.size] = ratios
-            # A ratio d of the count r is the discount r (1 - d); none above k.
+            # A ratio d of the count r is the discount r (1 - d); the discount is 0
+            # above k.
             r = np.arange(1, self.k + 1)
             discounts[depth, : self.k] = r * (1 - self.discount_ratios_[depth])
         if problems:
             warn(
                 f"KatzLM: counts of counts do not give the ratios of k={self.k} "
-                f"({'; '.join(problems)} there). Small or closed-vocabulary data do "
-                "this; KneserNeyLM and WittenBellLM need less",
+                f"({'; '.join(problems)} there). This is usual for small "
+                "or closed-vocabulary data; use KneserNeyLM or WittenBellLM",
                 FallbackWarning,
             )
         discounted, backoff_mass = _shares.discount_levels(

@@ -56,9 +56,9 @@ class KneserNeyLM(DiscountingSmoother):
 
     See Also
     --------
-    AbsoluteDiscountLM : The same with the counts of the text at every depth.
+    AbsoluteDiscountLM : Uses the counts of the text at every depth.
 
-    sklstruct.symbols.context_windows : Sentences to windows.
+    sklstruct.symbols.context_windows : Converts sentences to windows.
 
     Notes
     -----

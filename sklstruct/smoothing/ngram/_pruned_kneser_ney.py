@@ -1,4 +1,5 @@
-"""Kneser-Ney smoothing of fewer n-grams: counts return to the lower orders."""
+"""Kneser-Ney smoothing with pruning: counts of removed n-grams go to the lower
+orders."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from .._base_distribution import DISCOUNT_NUMBERS
 from ._discounting import DOCS
 from ._kneser_ney import KneserNeyLM
 
-# The mass of removed pairs takes the place of these parameters.
+# Pruning replaces these parameters.
 _OTHERS = ("interpolate", "min_count", "by_block")
 
 
@@ -44,8 +45,8 @@ class PrunedKneserNeyLM(KneserNeyLM):
 
     threshold : float, default=1.0
         Pairs that change the log-likelihood of the training text by less are removed,
-        in nats; at least 0. 0 removes none, infinity leaves the unigrams. A pair whose
-        n-gram is the beginning of one that stays is kept.
+        in nats; at least 0. 0 removes no pair, infinity leaves the unigrams. A pair
+        whose n-gram is the beginning of a kept n-gram is kept.
 
     discount : str, float or array-like, default="modified"
         The discounts D. With :math:`n_i` the number of pairs of a depth whose
@@ -53,7 +54,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
 
         {values}
 
-        Tuned discounts are those of the whole model.
+        Tuned discounts are tuned for the model before pruning.
 
     {validation}
 
@@ -73,16 +74,16 @@ class PrunedKneserNeyLM(KneserNeyLM):
 
     See Also
     --------
-    KneserNeyLM : The whole model.
+    KneserNeyLM : The model without pruning.
 
-    sklstruct.backoff.prune : Pruning of any model; it does not estimate the lower
-        orders of Kneser-Ney again.
+    sklstruct.backoff.prune : Pruning of any model; it does not re-estimate the lower
+        orders of Kneser-Ney smoothing.
 
     Notes
     -----
-    All pairs of a depth are decided at once, with the lower orders of the whole model.
-    A path matrix does not say which symbols are which classes; then the beginning of an
-    n-gram that stays can be removed.
+    All pairs of a depth are tested at once, with the lower orders of the model before
+    pruning. A path matrix does not tell which symbol is which class; then the beginning
+    of a kept n-gram can be removed.
 
     References
     ----------
@@ -136,7 +137,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
         pairs, count = counted.expanded()
         with warnings.catch_warnings():
-            # The fit after pruning warns of its discounts.
+            # Only the fit after pruning warns of replaced discounts.
             warnings.simplefilter("ignore", UserWarning)
             whole = np.exp(super()._fit_counted(counted, False).log_prob)
         ahead = next_contexts(pairs, counted.labels)
@@ -150,7 +151,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
         log_prob, log_backoff = _shares.hand_down(
             pairs, discounted, backoff_mass, root, base, first
         )
-        # Removed pairs have the probability that backing off gives.
+        # Removed pairs get the backed-off probability.
         smaller, kept = pairs.select(keep)
         index = selected_nodes(pairs, keep)
         self.n_pruned_ = pairs.n_pairs - smaller.n_pairs

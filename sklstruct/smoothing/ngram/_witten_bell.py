@@ -1,4 +1,4 @@
-"""Witten-Bell smoothing: new symbols are as probable as symbols were distinct."""
+"""Witten-Bell smoothing: P of new symbols depends on the number of distinct symbols."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class WittenBellLM(_engine.NGramSmoother):
         P(y \mid n) = \frac{c(n, y)}{c(n) + \kappa_k d(n)}
         + \frac{\kappa_k d(n)}{c(n) + \kappa_k d(n)}\, P(y \mid \mathrm{parent}(n)),
 
-    where c(n, y) is how often y followed n, k is the length of n and the parent of the
-    empty context is the uniform distribution. The formula can be computed for any
-    counts. The model is suitable for small texts, characters and tags, for which the
-    formulas of Kneser-Ney discounts can fail.
+    where c(n, y) is the number of times that y followed n, k is the length of n and the
+    parent of the empty context is the uniform distribution. The formula can be computed
+    for any counts. The model is suitable for small texts, characters and tags, for
+    which the formulas of Kneser-Ney discounts can fail.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ class WittenBellLM(_engine.NGramSmoother):
         :math:`\kappa > 0`. Witten and Bell use 1. With a larger value, the parent
         context has a larger weight.
 
-        - a number, or one for each depth from 0 on; the last one also holds for all
-          deeper contexts;
+        - a number, or a number for each depth from 0 on; the last number is also used
+          for longer contexts;
         - ``"deleted"``: the strengths that maximise the leave-one-out likelihood of the
           training samples. Each sample is scored by the counts of the other samples.
 
@@ -63,19 +63,19 @@ class WittenBellLM(_engine.NGramSmoother):
     {attributes}
 
     strengths_ : ndarray of shape (`depth_` + 1,)
-        :math:`\kappa` of each depth; NaN at depth 0 where `base` is an estimator.
+        :math:`\kappa` of each depth; NaN at depth 0 if `base` is an estimator.
 
     See Also
     --------
-    KneserNeyLM : Lower perplexity where counts are many.
+    KneserNeyLM : Has lower perplexity on large texts.
 
     AdditiveLM : Adds a constant to every count.
 
     Notes
     -----
     With fractional weights a class of weight w < 1 counts as w distinct symbols, so
-    that the model is continuous where a weight goes to 0, and a weight of 2 is a
-    repetition.
+    that the model is continuous if a weight tends to 0. A sample of weight 2 counts as
+    two samples.
 
     With :math:`\kappa = 1` the perplexity rises with the order on large texts, because
     a context that was seen once gives half of the probability to the symbol that
@@ -160,7 +160,7 @@ class WittenBellLM(_engine.NGramSmoother):
 
 
 class _DeletedLevel(NamedTuple):
-    """The pairs of one depth, each with one sample of it taken out of the counts."""
+    """The pairs of one depth, each with one of its samples left out of the counts."""
 
     parent: np.ndarray
     weight: np.ndarray

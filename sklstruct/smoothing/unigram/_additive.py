@@ -25,7 +25,7 @@ class AdditiveUnigram(UnigramSmoother):
     ----------
     delta : float, default=1.0
         :math:`\delta`, positive: the mean count added to a class. 1 is Laplace's rule,
-        0.5 that of Jeffreys.
+        0.5 is Jeffreys' rule.
 
     base : "uniform" or unigram estimator, default="uniform"
         The distribution :math:`P_0` of the added counts.

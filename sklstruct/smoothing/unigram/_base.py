@@ -1,8 +1,8 @@
 """UnigramSmoother: base of the unigram smoothers.
 
-`fit` and `from_counts` read counts of the classes; `_smooth`, the one method of a
-subclass, computes the distribution `proba_`. The distribution has no contexts: only the
-number of rows of X is used.
+`fit` and `from_counts` read counts of the classes; `_smooth`, the only method that a
+subclass must define, computes the distribution `proba_`. The distribution has no
+contexts: only the number of rows of X is used.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _SHARED = {
 class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of the unigram smoothers: subclasses define `_smooth`.
 
-    Each has the parameter `classes`. Only the number of rows of X is used.
+    Each subclass has the parameter `classes`. Only the number of rows of X is used.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -99,8 +99,8 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             The symbols.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights, fractional or not. Weight 0 equals removal of the
-            sample, weight 2 equals its repetition.
+            Non-negative weights. A sample of weight 0 is left out, a sample of weight 2
+            counts as two samples.
 
         Returns
         -------
@@ -138,8 +138,8 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 
         classes : array-like of shape (n_classes,), default=None
             The classes in the order of `counts`, or, for a mapping, the closed
-            vocabulary. None takes the parameter `classes` of the estimator; without
-            that, the labels of `counts`, or 0, 1, ..., n_classes - 1.
+            vocabulary. None takes the parameter `classes` of the estimator; if it is
+            None too, the labels of `counts`, or 0, 1, ..., n_classes - 1.
 
         Returns
         -------
@@ -150,8 +150,8 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         Raises
         ------
         ValueError
-            If counts are empty, negative, all zero or not finite, their number is
-            not that of the classes, or a class occurs twice.
+            If counts are empty, negative, all zero or not finite, their number differs
+            from the number of classes, or a class occurs twice.
 
         Examples
         --------
@@ -201,7 +201,8 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
     def backoff_model_(self) -> BackoffModel:
         """The distribution as a back-off model without contexts."""
         check_is_fitted(self, "proba_")
-        # Its labels cost more than the fit, and `predict` must not add an attribute.
+        # Made on demand, as its labels cost more than the fit; kept in a list, because
+        # `predict` must not add an attribute.
         if self._model:
             return self._model[0]
         n_classes = self.proba_.size
@@ -293,7 +294,7 @@ def sort_classes(
 ) -> tuple[np.ndarray, np.ndarray, bool]:
     """(counts, classes, True if they were sorted), both sorted by class.
 
-    labels: those of the counts; None: the classes.
+    labels: labels of the counts; None: the classes.
     """
     classes = label_array(classes)
     if classes.ndim != 1:

@@ -59,15 +59,15 @@ class GraphDiffusionUnigram(UnigramSmoother):
     n_steps : int, default=1
         Length of the walk of the normalized method, from 1 to 1 000 000: s steps give
         :math:`\pi_s = (T^\top)^s \pi_0` with :math:`T(x, y) = w(x, y) / d(x)`. The
-        paper takes one.
+        paper [1]_ uses one step.
 
     t : float, default=None
         Time of the kernel method, positive. None: 1 / n_classes for the graph of
-        counts, as in the paper; 1 / (largest row sum) for others.
+        counts, as in the paper; 1 / (largest row sum) for other graphs.
 
     n_terms : int or "exact", default=3
         The kernel method computes :math:`(I + tH/s)^s` with s = `n_terms`, from 1 to
-        1 000 000, as the paper does, or the exponential itself (``"exact"``). The power
+        1 000 000, as in the paper, or the exponential itself (``"exact"``). The power
         needs :math:`t \max_x d(x) \le s`; otherwise probabilities could be negative.
 
     {floor_parameter}
@@ -99,7 +99,7 @@ class GraphDiffusionUnigram(UnigramSmoother):
     ``"exact"`` sums :math:`(I + H/b)^k` with Poisson weights, for b the largest d:
     about :math:`tb` products, without cancellation.
 
-    Fractional counts are neighbours where they differ by at most 1.
+    Fractional counts are neighbours if they differ by at most 1.
 
     The classifier ignores X, like :class:`sklearn.dummy.DummyClassifier`. It can be
     tuned by GridSearchCV, used as `base` of any other smoother, and exported to ARPA

@@ -40,14 +40,14 @@ class GoodTuringUnigram(UnigramSmoother):
         probabilities of the seen classes to sum to :math:`1 - r_1 / n` [2]_.
 
     {floor_parameter}
-        If no class was seen once, the unseen ones have probability 0 without it.
+        With ``floor=0``, unseen classes have probability 0 if no class was seen once.
 
     {classes_parameter}
 
     Attributes
     ----------
     max_count_ : int
-        M as used.
+        The M that was used.
 
     {shared_attributes}
 
@@ -104,7 +104,7 @@ class GoodTuringUnigram(UnigramSmoother):
 
     def _lowered(self, counts, n, r):
         k = np.arange(r.size)
-        # Mass of the counts k and above, k times their number.
+        # Sum of the counts of k and above.
         above = n - np.concatenate([[0.0], np.cumsum(k * r)[:-1]])
         # A difference of this size is a rounding error.
         valid = (r > 0) & (above - k * r > 1e-12 * n)
@@ -120,7 +120,7 @@ class GoodTuringUnigram(UnigramSmoother):
                 f"GoodTuringUnigram: {what}, so max_count={self.max_count} is lowered "
                 f"to {M}"
                 + (
-                    " (no smoothing: unseen classes get no probability but `floor`)"
+                    " (no smoothing: unseen classes get only the probability of floor)"
                     if M == 0 and r[0] > 0
                     else ""
                 )

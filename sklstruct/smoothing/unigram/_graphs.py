@@ -20,8 +20,8 @@ from . import _counts_fast as _fast
 
 GRAPH_CONSTRAINT: list[Any] = ["sparse matrix", np.ndarray, callable]
 
-# Products with a graph in one fit. An exact exponential takes about
-# t * (largest degree) of them.
+# Products with a graph in one fit. An exact exponential takes about t * (largest
+# degree) products.
 MAX_STEPS = 1_000_000
 
 # Similarities, and their inverses, are at most this.
@@ -36,8 +36,8 @@ class CountClasses:
 
     def __init__(self, counts: np.ndarray) -> None:
         self.counts = counts
-        # Integer counts use a table that fits in the cache, except the few words with
-        # larger counts: half the time of np.unique.
+        # Integer counts below TABLE use a table that fits in the cache, in half the
+        # time of np.unique.
         size = np.zeros(TABLE, dtype=np.int64)
         n_large = _fast.histogram(counts, size)
         if n_large < 0:
@@ -52,7 +52,7 @@ class CountClasses:
         self.size = np.concatenate([size[self.small], large_size]).astype(np.float64)
 
     def expand(self, per_class: np.ndarray) -> np.ndarray:
-        """The number of each word's count class, for each word."""
+        """The value of each word's count class, for each word."""
         table = np.zeros(TABLE)
         table[self.small] = per_class[: self.small.size]
         out = np.empty(self.counts.size)
@@ -68,7 +68,7 @@ class CountClasses:
 
 
 class CountGraph:
-    """w(x, y) = 1 where the counts of x and y differ by at most 1.
+    """w(x, y) = 1 if the counts of x and y differ by at most 1.
 
     All words of one count have the same neighbours, so that all computations use the
     *count classes*. For integer counts the neighbours of the class of count j are the
@@ -88,11 +88,11 @@ class CountGraph:
         if gap.size == 0 or gap.min() > 2.0 - reach[-1]:
             self.linked = gap <= reach[1:]
         else:
-            # high follows from low, not from value + reach, so that the graph is
+            # high is computed from low, not from value + reach, so that the graph is
             # symmetric.
             self.low = np.searchsorted(value, value - reach, side="left")
             self.high = np.searchsorted(self.low, np.arange(value.size), side="right")
-        # Neighbours of each word of a class, itself included.
+        # Number of neighbours of each word of a class, including the word itself.
         self.reach = self.around(self.size) + self.size
         self.max_degree = self.reach.max() - 1.0
 
@@ -121,7 +121,7 @@ class CountGraph:
 
     def join(self, mean: np.ndarray, rest: np.ndarray | None = None) -> np.ndarray:
         """P of each word, from class means and the differences from them."""
-        # Corrects rounding, on the classes because they are fewer than the words.
+        # Correct rounding errors on the classes, which are fewer than the words.
         mean = np.maximum(mean / (mean * self.size).sum(), 0.0)
         proba = self.classes.expand(mean)
         return proba if rest is None else np.maximum(proba + rest, 0.0)
@@ -228,7 +228,7 @@ def check_rows(graph: Any, in_order: bool) -> None:
     raise ValueError(
         "graph is a matrix, whose rows are the classes in sorted order, but classes "
         "are not sorted: sort them (with the counts and the rows), or give graph as a "
-        "function that makes it from the sorted classes"
+        "function that makes the matrix from the sorted classes"
     )
 
 

@@ -36,7 +36,7 @@ class GraphSpreadUnigram(UnigramSmoother):
         The similarities, as in `GraphDiffusionUnigram`. None: s is uniform.
 
     spread : float, default=0.5
-        :math:`\lambda`, in [0, 1], to be tuned on held-out text. With 1, unseen
+        :math:`\lambda`, in [0, 1]. Tune it on held-out text. With 1, unseen
         classes without a seen neighbour have probability 0.
 
     base : unigram estimator, default=None
@@ -53,7 +53,7 @@ class GraphSpreadUnigram(UnigramSmoother):
 
     See Also
     --------
-    group_graph : Ties the words of a group.
+    group_graph : Connects the words of a group.
 
     Examples
     --------
