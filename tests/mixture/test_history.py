@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 
 from sklstruct.language_model import CacheLM, LanguageModel, interpolate
 from sklstruct.mixture import FactoredLM, MixtureLM
-from sklstruct.mixture._history import find_concentrations, history_of
+from sklstruct.mixture._history import count_words, find_concentrations, history_of
 from sklstruct.smoothing import KneserNeyLM, WittenBellLM
 from sklstruct.symbols import TextWindows
 from sklstruct.symbols._sentences import LONGEST_HISTORY
@@ -284,6 +284,18 @@ def test_concentrations_are_the_most_likely_ones():
         find_concentrations(text, y, np.full(y.size, 2.0), group, 3)[0],
         rtol=1e-9,
     )
+
+
+def test_counts_of_the_words_of_windows():
+    """Token 4 is not a class: no group has it, though one is written behind `group`."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(-1, 5, size=(60, 4)).astype(np.int32)
+    y, group = rng.integers(0, 4, size=60), np.array([0, 1, 0, -1, 0], np.int32)[:4]
+    word, of_group = count_words(TextWindows.of_rows(rows, 4), y, group)
+    for i, row in enumerate(rows.tolist()):
+        history = row[max(j + 1 for j in range(-1, 4) if j < 0 or row[j] < 0) :]
+        same = [t for t in history if t < 4 and group[t] == group[y[i]] >= 0]
+        assert (word[i], of_group[i]) == (same.count(y[i]), len(same))
 
 
 def test_words_that_never_come_again_have_no_concentration():
