@@ -578,7 +578,9 @@ def test_numbers_of_the_nearest_nodes_above(share):
         assert found[node] == number[above]
 
 
-@pytest.mark.parametrize("path", [[0], [1, 0], [2, 1, 0], [2, 1, 0, 5, 4, 3], [2, 0]])
+@pytest.mark.parametrize(
+    "path", [[0], [1, 0], [2, 1, 0], [2, 1, 0, 5, 4, 3], [2, 0], 17 * [2] + [0]]
+)
 def test_windows_are_found_from_the_level_of_the_first_word_on(path):
     """Against a dictionary. Classes come before their word, so that a word has one
     node; windows whose classes are not those of their words have other contexts."""
@@ -593,14 +595,14 @@ def test_windows_are_found_from_the_level_of_the_first_word_on(path):
     assert tree.entry[0] == level
     mixed = np.where(rng.rand(*X.shape) < 0.7, X, rng.permutation(X))
     missing = np.where(rng.rand(*X.shape) < 0.9, X, -1)
-    node_of = {history(row, 9): n for n, row in enumerate(tree.windows().tolist())}
+    node_of = {history(row, 18): n for n, row in enumerate(tree.windows().tolist())}
     lists = [X, mixed.astype(np.int32), missing, X[:, -1:], X[:, -2:], X[:0]]
     # One after the other those with the newest symbols in common.
     lists += [windows[np.lexsort(windows.T)] for windows in lists]
     for windows in lists:
         expected = []
         for row in windows.tolist():
-            read = history(row, 9)
+            read = history(row, 18)
             known = (node_of.get(read[:k]) for k in range(len(read), -1, -1))
             expected.append(next(n for n in known if n is not None))
         assert tree.find_windows(windows).tolist() == expected
