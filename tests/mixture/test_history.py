@@ -17,7 +17,7 @@ from sklstruct.smoothing import KneserNeyLM, WittenBellLM
 from sklstruct.symbols import TextWindows
 from sklstruct.symbols._sentences import LONGEST_HISTORY
 
-WORDS = [f"w{i}" for i in range(12)]
+WORDS = ["!", *(f"w{i}" for i in range(1, 12))]  # "!" comes before "<unk>"
 CLASS_OF = {word: i % 4 for i, word in enumerate(WORDS)}
 
 
@@ -187,7 +187,7 @@ def test_any_classes(taxonomy):
 @pytest.mark.parametrize("concentration", ["auto", 1.5])
 def test_a_deeper_tree(concentration):
     X, y = windows()
-    tree = [[["w0", "w4"], ["w1", "w5", "w9"]], [["w2", "w3"], WORDS[6:9], WORDS[10:]]]
+    tree = [[["!", "w4"], ["w1", "w5", "w9"]], [["w2", "w3"], WORDS[6:9], WORDS[10:]]]
     group = {
         word: (i, j)
         for i, top in enumerate(tree)
@@ -351,7 +351,7 @@ def test_the_sentence_before_the_window_counts():
     text = sentences(60, 0)
     test = [*sentences(10, 1), [], ["w3"]]
     # More words than are remembered, none of which comes again later.
-    test.append(["w0"] * 40 + ["w7"] * LONGEST_HISTORY + ["w0", "w1", "w7"])
+    test.append(["!"] * 40 + ["w7"] * LONGEST_HISTORY + ["!", "w1", "w7"])
     plain = language_model(None).fit(text)
     model = language_model(2.5).fit(text)
     wanted = after_history(plain, text, test, 2.5)
@@ -380,7 +380,7 @@ def test_words_without_class_end_the_history():
     params = {"unknown": None, "vocabulary": WORDS, "out_of_vocabulary": "exclude"}
     model = language_model(2.5, **params)
     model.set_params(estimator__taxonomy=[WORDS[:5], WORDS[5:], ["</s>"]]).fit(text)
-    first = ["w0", "w0", "new", "w0", "w1"]
+    first = ["!", "!", "new", "!", "w1"]
     found = model.token_log_proba([first])[0]
     state = model.begin()
     one = []
@@ -390,7 +390,7 @@ def test_words_without_class_end_the_history():
     np.testing.assert_allclose(found, one, rtol=1e-9)
     assert np.isnan(found[2])
     # Of the words before the new one nothing is left.
-    ready = model.advance(model.begin(), "w0")[1]
+    ready = model.advance(model.begin(), "!")[1]
     cut = np.asarray(ready)
     cut[:-1] = -1
     assert model.advance(tuple(cut.tolist()), "w1")[0] == pytest.approx(
