@@ -326,8 +326,8 @@ def test_max_states():
 
 
 def test_a_beam_keeps_no_more_states_where_scores_are_equal():
-    y = [[c, "z"] for c in "aabcd"]
-    tagger = HighOrderHMM(2).fit([["x", "x"]] * 5, y)
+    y = [[c, "z"] for c in "aaaabbccdd"]
+    tagger = HighOrderHMM(2).fit([["x", "x"]] * 10, y)
     (c,) = tagger._sentences([["x", "x"]])[1]
     solver = LatticeSolver(tagger._automaton)
     for beam in (1, 2, 3):
