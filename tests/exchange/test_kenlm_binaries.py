@@ -688,9 +688,8 @@ def test_columns_and_keys_that_no_file_may_hold():
     with pytest.raises(ValueError, match="reaches beyond the end"):
         _trie_fast.unpack(data, 72, 0, 8, 1)
     # A key of 0 would be an empty bucket.
-    entry = np.zeros(12, dtype=np.uint8)
-    assert _probing_fast.fill(np.zeros(48, np.uint8), 12, 4, 0, entry, entry.copy()) < 0
-    entry[0] = 1
-    assert (
-        _probing_fast.fill(np.zeros(48, np.uint8), 12, 4, 0, entry, entry.copy()) == 0
-    )
+    entries, beyond = np.zeros((2, 24), dtype=np.uint8)
+    entries[0] = 4
+    assert _probing_fast.fill(np.zeros(48, np.uint8), 12, 4, 0, entries, beyond) < 0
+    entries[12] = 1
+    assert _probing_fast.fill(np.zeros(48, np.uint8), 12, 4, 0, entries, beyond) == 0
