@@ -118,6 +118,7 @@ MALFORMED = {
     "dia too few offsets": dia(np.ones((2, 4)), [0]),
     "dia data of one axis": dia(np.ones(4), [0]),
     "dia smallest offset": dia(np.ones((2, 4)), [np.iinfo(np.int64).min, 0]),
+    "dia largest offset": dia(np.ones((2, 4)), [np.iinfo(np.int32).max - 3, 0]),
     "dok row beyond": dok((4, 0)),
     "dok column negative": dok((0, -1)),
     "dok key no integers": dok(("a", "b")),
@@ -198,6 +199,9 @@ def test_intervals(interval, inside, outside):
 
 def test_counts_and_choices():
     assert check_count("n", np.int8(3), 1, 3) == 3
+    assert check_count("n", 2**63 - 1, 1) == 2**63 - 1
+    with pytest.raises(ValueError, match="must be at most"):
+        check_count("n", 2**63, 1)
     for value in (0, 4, 2.0, True, None):
         with pytest.raises(ValueError, match="^n must be an integer from 1 to 3, got "):
             check_count("n", value, 1, 3)

@@ -233,9 +233,7 @@ cdef class Posterior:
                 sklstruct_node_scores(
                     &node, work.n, work.x, work.index, &work.z[0]
                 )
-            width = node.M if node.M < m - at else m - at
-            if piece + 1 < self.model_ptr[v + 1]:
-                width = node.M  # pieces but the last have no padding
+            width = min(node.M, m - at)  # the last piece has padding
             if self.several:
                 first = 3 if self.role[v] == LEAF else 0
                 for j in range(width):

@@ -263,7 +263,7 @@ cdef inline int _candidates(
         rest = slots[a].next
         if slots[a].value > largest:
             largest = slots[a].value
-            bound = max(bound, largest - kappa / fabs(slots[a].mass))
+            bound = max(bound, largest - kappa / slots[a].mass)
         if slots[a].value < bound:
             slots[a].next = others
             others = a
@@ -290,7 +290,7 @@ cdef inline void _lower(
         waiting = False
     else:
         level = slots[top].value
-        mass = fabs(slots[top].mass)
+        mass = slots[top].mass         # of a child: the slot is its own
         spare = top
         top = _merge(slots, slots[top].child)
     # Invariant: `mass` stands at `level`, every other value is <= level and what
@@ -311,8 +311,6 @@ cdef inline void _lower(
             left -= cost
             level = slots[top].value
             mass += fabs(slots[top].mass)
-            if spare < 0:
-                spare = top
             top = _merge(slots, slots[top].child)
         else:
             break

@@ -33,6 +33,18 @@ def test_text_is_its_windows(depth, start, end, seed):
     sizes = n_words + 2, n_words + 1
     if not ((tokens >= 0) & (tokens != skip)).any():
         return
+    assert_same_as_windows(tokens, depth, sizes, skip, rng)
+
+
+@pytest.mark.parametrize("mark", range(4))
+def test_the_mark_that_is_never_predicted_may_have_any_number(mark):
+    rng = np.random.default_rng(mark)
+    tokens = random_tokens(rng, 60, 3, 12, True, True)
+    tokens[tokens >= 0] = (tokens[tokens >= 0] + 1 + mark) % 5
+    assert_same_as_windows(tokens, 3, (5, 5), mark, rng)
+
+
+def assert_same_as_windows(tokens, depth, sizes, skip, rng):
     weight = rng.integers(1, 5, tokens.size) / 4.0  # sums are exact
     for w in (None, weight):
         pairs, count = count_tokens(tokens, depth, *sizes, skip=skip, weight=w)

@@ -91,6 +91,7 @@ def test_trie_is_the_set_of_suffixes_with_their_counts(seed, m):
 def test_rare_contexts_are_not_made(min_count, weighted):
     for seed in range(4):
         X, y, weight = draw(seed, n_symbols=4)
+        weight[::4] = 0.0  # contexts without weight occur, too
         weight = weight if weighted else np.ones(len(y))
         windows = Histories.from_windows(X, 5)
         tree, terminal = ContextTree.from_histories(
@@ -435,6 +436,7 @@ BAD_TREES = {
     "lengths": ([-1, 0], [-1], "symbol must have 2 entries"),
     "root": ([0, 0], [-1, 0], r"parent\[0\]"),
     "later parent": ([-1, 2, 0], [-1, 0, 0], r"parent\[1\] = 2"),
+    "own parent": ([-1, 1], [-1, 0], r"parent\[1\] = 1"),
     "two roots": ([-1, -1], [-1, 0], r"parent\[1\] = -1"),
     "falling": ([-1, 0, 1, 0], [-1, 0, 0, 1], "must not fall"),
     "negative symbol": ([-1, 0], [-1, -2], "negative id"),
@@ -517,6 +519,7 @@ NO_PATHS = {
     "two parents": ([{0: 1, 1: 1, 3: 1}, {0: 1, 2: 1, 3: 1}], "another parent column"),
     "below one": ([{0: 1, 1: 0.5}], "a value below 1"),
     "two values": ([{0: 1, 1: 2}, {0: 1, 1: 3}], "another value than the same column"),
+    "smaller value": ([{0: 1, 1: 3}, {0: 1, 1: 2}], "another value than the same"),
     "root": ([{0: 2}], "another value than 1, or several entries, in column 0"),
 }
 
@@ -534,6 +537,16 @@ def test_matrix_with_more_suffixes_than_a_column_merges():
     X = sparse.csr_array(np.array([[1.0, 2.0]]))
     with pytest.raises(ValueError, match="larger than the number of suffixes"):
         find_paths(tree, X, [0, 1])
+
+
+@pytest.mark.parametrize(
+    "row, message", [([1, 1, 1], "another parent column"), ([1, 0.5, 0], "below 1")]
+)
+def test_matrices_that_are_no_paths_of_a_tree(row, message):
+    """A path goes on only from the end of a column."""
+    tree, _, columns = tree_of_paths(sparse.csr_array(np.array([[1.0, 2.0, 1.0]])))
+    with pytest.raises(ValueError, match=message):
+        find_paths(tree, sparse.csr_array(np.array([row], dtype=float)), columns)
 
 
 @pytest.mark.parametrize("end", [[], [3], [3, 3]])
@@ -565,7 +578,9 @@ def test_numbers_of_the_nearest_nodes_above(share):
         assert found[node] == number[above]
 
 
-@pytest.mark.parametrize("path", [[0], [1, 0], [2, 1, 0], [2, 1, 0, 5, 4, 3], [2, 0]])
+@pytest.mark.parametrize(
+    "path", [[0], [1, 0], [2, 1, 0], [2, 1, 0, 5, 4, 3], [2, 0], 17 * [2] + [0]]
+)
 def test_windows_are_found_from_the_level_of_the_first_word_on(path):
     """Against a dictionary. Classes come before their word, so that a word has one
     node; windows whose classes are not those of their words have other contexts."""
@@ -580,14 +595,14 @@ def test_windows_are_found_from_the_level_of_the_first_word_on(path):
     assert tree.entry[0] == level
     mixed = np.where(rng.rand(*X.shape) < 0.7, X, rng.permutation(X))
     missing = np.where(rng.rand(*X.shape) < 0.9, X, -1)
-    node_of = {history(row, 9): n for n, row in enumerate(tree.windows().tolist())}
+    node_of = {history(row, 18): n for n, row in enumerate(tree.windows().tolist())}
     lists = [X, mixed.astype(np.int32), missing, X[:, -1:], X[:, -2:], X[:0]]
     # One after the other those with the newest symbols in common.
     lists += [windows[np.lexsort(windows.T)] for windows in lists]
     for windows in lists:
         expected = []
         for row in windows.tolist():
-            read = history(row, 9)
+            read = history(row, 18)
             known = (node_of.get(read[:k]) for k in range(len(read), -1, -1))
             expected.append(next(n for n in known if n is not None))
         assert tree.find_windows(windows).tolist() == expected

@@ -65,6 +65,8 @@ def test_names_of_columns_in_the_file():
     bank = read_conll(text)
     assert bank["parseme:mwe"] == [["1:VPC", "1"]]
     assert written(bank) == text
+    with pytest.raises(ValueError, match="line 3: 3 columns instead of 10"):
+        read_conll("# a\n" + text)  # only a first line names them
 
 
 @pytest.mark.parametrize(
@@ -133,6 +135,7 @@ def test_answers_of_a_tagger_are_written():
         ("3-4", "3-3", "line 7: id '3-3'"),
         ("5.1", "4.1", "line 11: id '4.1' after 5 words"),
         ("3-4\tal", "# a comment\n3-4\tal", "line 7: a comment inside a sentence"),
+        ("1\tvamos", "# a comment\n1\tvamos", "line 5: a comment inside a sentence"),
         ("3-4\tal", "# a\tb\n3-4\tal", "line 7: a comment inside a sentence"),
         ("3-4\tal", "3-99\tal", "line 13: the range 3-99 is beyond the 5 words"),
     ],

@@ -302,6 +302,13 @@ def test_the_fourth_of_four_fields_is_a_weight_unless_it_is_the_word():
     assert row == pytest.approx({"</s>": -1.0, "5": 0.0, "6": -6.5})
 
 
+def test_an_arc_that_leaves_out_a_state_is_refused():
+    """After "a b" the path is in the state "b", and "a b" is a state, too."""
+    text = TRIGRAMS.replace("2 8 b 0.1", "2 5 b 0.1")
+    with pytest.raises(ValueError, match="line 6: the arc does not lead to"):
+        read(io.BytesIO(text.encode()), format="att")
+
+
 def test_a_weight_of_infinity_stays():
     text = "0 0 a 0.5\n0 0 b Infinity\n0 1\n"
     model = read(io.BytesIO(text.encode()), format="att")
@@ -315,6 +322,7 @@ def test_a_weight_of_infinity_stays():
 def test_a_file_that_is_read_and_written_has_the_same_weights(text):
     text = written(pruned()) if text is None else text
     again = written(read(io.BytesIO(text.encode()), format="att"))
+    assert "\t-0\n" not in again
 
     def weights(lines):
         """Of arcs by their words, and of final states."""

@@ -13,7 +13,13 @@ from sklstruct.backoff import BackoffModel, prune
 from sklstruct.compat import kenlm as ours
 from sklstruct.context_tree import ContextTree, Pairs
 from sklstruct.datasets import load_python_topics
-from sklstruct.exchange import _kenlm_ngrams, _probing, _trie
+from sklstruct.exchange import (
+    _kenlm_ngrams,
+    _probing,
+    _probing_fast,
+    _trie,
+    _trie_fast,
+)
 from sklstruct.exchange._kenlm import probing_image, read_kenlm, write_trie
 from sklstruct.exchange._kenlm_layout import read_layout
 from sklstruct.symbols import Labels
@@ -674,3 +680,16 @@ def test_a_trie_keeps_the_sign_of_a_zero():
     assert np.count_nonzero(rows == 0x80000000) == 2
     again = read_kenlm(io.BytesIO(image.tobytes()), "trie")
     assert not np.signbit(again.log_prob[again.log_prob == 0]).any()
+
+
+def test_columns_and_keys_that_no_file_may_hold():
+    data = np.zeros(16, dtype=np.uint8)
+    assert _trie_fast.unpack(data, 64, 0, 8, 1).tolist() == [0]
+    with pytest.raises(ValueError, match="reaches beyond the end"):
+        _trie_fast.unpack(data, 72, 0, 8, 1)
+    # A key of 0 would be an empty bucket.
+    entries, beyond = np.zeros((2, 24), dtype=np.uint8)
+    entries[0] = 4
+    assert _probing_fast.fill(np.zeros(48, np.uint8), 12, 4, 0, entries, beyond) < 0
+    entries[12] = 1
+    assert _probing_fast.fill(np.zeros(48, np.uint8), 12, 4, 0, entries, beyond) == 0

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
 from sklstruct import HierarchicalClassifier
-from sklstruct.hierarchical import GammaPrior, PerNodeC
+from sklstruct.hierarchical import GammaPrior, PerNodeC, _searches
 from sklstruct.hierarchical._dual_nodes import DualNodes
 from sklstruct.metrics import hierarchical_f1_score
 from sklstruct.taxonomy import CutSplit, Taxonomy, as_paths
@@ -179,14 +179,20 @@ def test_partial_labels_train_the_nodes_above_only(sparse):
 @pytest.mark.parametrize(
     "estimator", [logistic(), PerNodeC(), GammaPrior(2, [1.0, 100.0])]
 )
-def test_partial_labels_and_folds(estimator):
+def test_partial_labels_and_folds(estimator, monkeypatch):
     """No fold holds out the only known sample of a class."""
     X, y, _, level = partial_digits()
-    few = np.flatnonzero((y == 3) & (level == 2))[1:]
+    codes, real = [], _searches.folds
+    monkeypatch.setattr(
+        _searches, "folds", lambda code, rng: codes.append(code) or real(code, rng)
+    )
+    # Others of its group have this label, too, and are known by group only.
+    few = np.flatnonzero((y == 2) & (level == 2))[1:]
     keep = np.delete(np.arange(y.size), few)
     model = HierarchicalClassifier(GROUPS, estimator=estimator, random_state=0)
     model.fit(X[keep], y[keep], known_levels=level[keep])
     assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+    assert all((code == 2).sum() == 1 for code in codes)
 
 
 def test_partial_labels_are_not_in_the_fold(monkeypatch):

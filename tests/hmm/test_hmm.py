@@ -325,6 +325,15 @@ def test_max_states():
             call(long)
 
 
+def test_a_beam_keeps_no_more_states_where_scores_are_equal():
+    y = [[c, "z"] for c in "aaaabbccdd"]
+    tagger = HighOrderHMM(2).fit([["x", "x"]] * 10, y)
+    (c,) = tagger._sentences([["x", "x"]])[1]
+    solver = LatticeSolver(tagger._automaton)
+    for beam in (1, 2, 3):
+        assert solver._forward(c, 0, beam=beam).ptr.tolist()[2] == 1 + beam
+
+
 def test_refinement_brings_the_gap_of_a_beam_down():
     X, y = toy(200)
     tagger = HighOrderHMM(5, emission=CategoricalEmission(floor=0.05)).fit(X, y)

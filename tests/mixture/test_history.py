@@ -12,12 +12,12 @@ from sklearn.frozen import FrozenEstimator
 
 from sklstruct.language_model import CacheLM, LanguageModel, interpolate
 from sklstruct.mixture import FactoredLM, MixtureLM
-from sklstruct.mixture._history import find_concentrations, history_of
+from sklstruct.mixture._history import count_words, find_concentrations, history_of
 from sklstruct.smoothing import KneserNeyLM, WittenBellLM
 from sklstruct.symbols import TextWindows
 from sklstruct.symbols._sentences import LONGEST_HISTORY
 
-WORDS = [f"w{i}" for i in range(12)]
+WORDS = ["!", *(f"w{i}" for i in range(1, 12))]  # "!" comes before "<unk>"
 CLASS_OF = {word: i % 4 for i, word in enumerate(WORDS)}
 
 
@@ -187,7 +187,7 @@ def test_any_classes(taxonomy):
 @pytest.mark.parametrize("concentration", ["auto", 1.5])
 def test_a_deeper_tree(concentration):
     X, y = windows()
-    tree = [[["w0", "w4"], ["w1", "w5", "w9"]], [["w2", "w3"], WORDS[6:9], WORDS[10:]]]
+    tree = [[["!", "w4"], ["w1", "w5", "w9"]], [["w2", "w3"], WORDS[6:9], WORDS[10:]]]
     group = {
         word: (i, j)
         for i, top in enumerate(tree)
@@ -286,6 +286,18 @@ def test_concentrations_are_the_most_likely_ones():
     )
 
 
+def test_counts_of_the_words_of_windows():
+    """Token 4 is not a class: no group has it, though one is written behind `group`."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(-1, 5, size=(60, 4)).astype(np.int32)
+    y, group = rng.integers(0, 4, size=60), np.array([0, 1, 0, -1, 0], np.int32)[:4]
+    word, of_group = count_words(TextWindows.of_rows(rows, 4), y, group)
+    for i, row in enumerate(rows.tolist()):
+        history = row[max(j + 1 for j in range(-1, 4) if j < 0 or row[j] < 0) :]
+        same = [t for t in history if t < 4 and group[t] == group[y[i]] >= 0]
+        assert (word[i], of_group[i]) == (same.count(y[i]), len(same))
+
+
 def test_words_that_never_come_again_have_no_concentration():
     X = np.array([["", "a"], ["", "b"], ["a", "b"], ["b", "a"]], dtype=object)
     y = np.array(["b", "a", "c", "c"])
@@ -339,7 +351,7 @@ def test_the_sentence_before_the_window_counts():
     text = sentences(60, 0)
     test = [*sentences(10, 1), [], ["w3"]]
     # More words than are remembered, none of which comes again later.
-    test.append(["w0"] * 40 + ["w7"] * LONGEST_HISTORY + ["w0", "w1", "w7"])
+    test.append(["!"] * 40 + ["w7"] * LONGEST_HISTORY + ["!", "w1", "w7"])
     plain = language_model(None).fit(text)
     model = language_model(2.5).fit(text)
     wanted = after_history(plain, text, test, 2.5)
@@ -368,7 +380,7 @@ def test_words_without_class_end_the_history():
     params = {"unknown": None, "vocabulary": WORDS, "out_of_vocabulary": "exclude"}
     model = language_model(2.5, **params)
     model.set_params(estimator__taxonomy=[WORDS[:5], WORDS[5:], ["</s>"]]).fit(text)
-    first = ["w0", "w0", "new", "w0", "w1"]
+    first = ["!", "!", "new", "!", "w1"]
     found = model.token_log_proba([first])[0]
     state = model.begin()
     one = []
@@ -378,7 +390,7 @@ def test_words_without_class_end_the_history():
     np.testing.assert_allclose(found, one, rtol=1e-9)
     assert np.isnan(found[2])
     # Of the words before the new one nothing is left.
-    ready = model.advance(model.begin(), "w0")[1]
+    ready = model.advance(model.begin(), "!")[1]
     cut = np.asarray(ready)
     cut[:-1] = -1
     assert model.advance(tuple(cut.tolist()), "w1")[0] == pytest.approx(

@@ -125,6 +125,21 @@ def test_expected_counts_without_discount_meet_their_distribution():
 
 
 @pytest.mark.parametrize(
+    ("y", "weight", "row"),
+    [
+        ([0, 1, 2, 3], [2, 2, 1, 5], [0.4, 0.4, 0.2, 0]),  # 1 - 0.4 - 0.4 - 0.2 < 0
+        # The first class has all of the parent's mass.
+        ([0, 1, 1, 0], [2e-17, 5e-18, 5e-18, 1], [2 / 3, 1 / 3]),
+    ],
+)
+def test_rounding_leaves_no_negative_mass(y, weight, row):
+    X = np.array([[0], [0], [0], [1]])
+    model = GrownLM(lam=0, discount=0).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(model.predict_proba([[0]])[0], row, rtol=1e-12)
+    assert np.isfinite(model.objective_).all()
+
+
+@pytest.mark.parametrize(
     "model",
     [GrownLM(lam=1), loglinear(penalty="tree_l2", solver="active_set")],
     ids=repr,

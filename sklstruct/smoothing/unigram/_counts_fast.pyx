@@ -5,7 +5,6 @@ for each integer fits in the cache and replaces sorting. Each kernel is one pass
 O(n_classes) time and allocates no memory.
 """
 
-from libc.math cimport floor
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
@@ -13,9 +12,9 @@ from libc.string cimport memset
 def histogram(const double[::1] counts, int64_t[::1] size):
     """size[j] += number of counts j; returns the number of counts beyond the table.
 
-    The result is -1 if a count is not an integer. Most counts are small and equal, and
-    repeated additions to one entry wait for each other, so that small counts use four
-    tables in turn.
+    The result is -1 if a count within the table is not an integer. Most counts are
+    small and equal, and repeated additions to one entry wait for each other, so that
+    small counts use four tables in turn.
     """
     cdef Py_ssize_t i, k, n = size.shape[0], larger = 0, m = counts.shape[0]
     cdef double c
@@ -34,11 +33,8 @@ def histogram(const double[::1] counts, int64_t[::1] size):
                     small[i & 3][j] += 1
                 else:
                     size[j] += 1
-            elif c == floor(c):
-                larger += 1
             else:
-                larger = -1
-                break
+                larger += 1
         if larger >= 0:
             for k in range(4):
                 for i in range(min(n, 256)):

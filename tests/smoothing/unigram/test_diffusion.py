@@ -151,8 +151,9 @@ def test_decimal_counts_are_neighbours_as_their_integers_say(digits):
         )
 
 
-def test_large_integers_stay_apart():
-    counts = np.array([2.0**52, 2.0**52 + 1, 2.0**52 + 3, 1, 3, 4])
+@pytest.mark.parametrize("large", [2.0**52, 70_000.5])
+def test_large_counts_stay_apart(large):
+    counts = np.array([large, large + 1, large + 3, 1, 3, 4])
     w = count_graph(counts)
     model = GraphDiffusionUnigram().from_counts(counts)
     expected = normalized(w, counts / counts.sum())
