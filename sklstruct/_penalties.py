@@ -100,7 +100,7 @@ class Separable(DepthWeighted):
 
 
 class _CountWeighted(Separable):
-    """With the parameter `count_weight`."""
+    """Base of the separable penalties with the parameter `count_weight`."""
 
     count_weight: ArrayLike | None
     _parameter_constraints: ClassVar[dict] = {
@@ -259,7 +259,7 @@ class ElasticNet(_CountWeighted):
 
 
 def _factors(name, values):
-    """A parameter that is a list of factors, as an array."""
+    """A parameter that is a list of factors as an array, all >= 0 and finite."""
     array = by_depth(name, values)
     check_reals(name, array, "[0, inf)")
     return array
