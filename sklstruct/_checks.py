@@ -53,7 +53,7 @@ def check_sparse(X: Any, name: str = "X") -> None:
 
 
 def _fault_of(X: Any) -> str:
-    """The fault of a sparse matrix; "" if there is none."""
+    """The fault of a sparse matrix; "" for a sound matrix."""
     if X.format in ("csr", "csc"):
         indptr, indices, data = X.indptr, X.indices, X.data
         n_major, n_minor = X.shape[::-1] if X.format == "csc" else X.shape
@@ -273,7 +273,7 @@ def check_sorted_groups(name: str, keys: np.ndarray, pointers: np.ndarray) -> No
 
 
 def weight_keyword(estimator: Any) -> str | None:
-    """Name of the parameter of `fit` for sample weights; None if there is none."""
+    """Name of the parameter of `fit` for sample weights; None if `fit` lacks it."""
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import has_fit_parameter
 
@@ -289,7 +289,7 @@ def weight_keyword(estimator: Any) -> str | None:
 
 
 def need_weights(estimator: Any) -> str:
-    """Name of the parameter of `fit` for sample weights; ValueError if it has none."""
+    """Name of the parameter of `fit` for sample weights; ValueError if `fit` lacks it."""
     keyword = weight_keyword(estimator)
     if keyword is None:
         raise ValueError(
@@ -391,7 +391,10 @@ def check_memory(n_bytes: float, what: str, remedy: str) -> None:
 
 
 def as_numbers(name: str, value: Any, what: str = "numbers") -> np.ndarray:
-    """`value` as a float64 array of at least one dimension; what: for the message."""
+    """`value` as a float64 array of at least one dimension.
+
+    what: the expected value, for the message.
+    """
     try:
         return np.atleast_1d(np.asarray(value, dtype=np.float64))
     except (TypeError, ValueError, OverflowError) as exc:
@@ -399,7 +402,7 @@ def as_numbers(name: str, value: Any, what: str = "numbers") -> np.ndarray:
 
 
 def by_depth(name: str, value: Any) -> np.ndarray:
-    """A parameter that is one number, or one for each depth, as a vector."""
+    """A parameter that is one number, or one number per depth, as a vector."""
     given = as_numbers(name, value)
     if given.ndim != 1 or given.size == 0:
         raise ValueError(

@@ -378,7 +378,7 @@ class NgramTrie(CheckedState):
         for p, s, c in zip(*(array.tolist() for array in arrays)):
             name = of_node[p] + space + parts[s] if p else parts[s]
             of_node.append(name)
-            names[c] = name  # c = -1, the last entry, for nodes that are no column
+            names[c] = name  # c = -1, the last entry, for nodes that are not columns
         return [names[c] for c in columns.tolist()]
 
     def found(self, texts: Texts, stop: np.ndarray) -> FoundNgrams:
