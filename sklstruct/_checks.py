@@ -289,7 +289,7 @@ def weight_keyword(estimator: Any) -> str | None:
 
 
 def need_weights(estimator: Any) -> str:
-    """Name of the parameter of `fit` for sample weights; ValueError if `fit` lacks it."""
+    """Name of the parameter of `fit` for sample weights; ValueError without it."""
     keyword = weight_keyword(estimator)
     if keyword is None:
         raise ValueError(
@@ -321,8 +321,8 @@ def check_learned(name: str, labels: Any, known: np.ndarray) -> None:
     if others:
         raise ValueError(
             f"{name}: the classifier must learn numbers that stand for the labels, but "
-            f"knows {min(others, key=str)!r:.60}; pass an unfitted classifier that is "
-            "not in a FrozenEstimator"
+            f"knows {min(others, key=str)!r:.60} instead; pass an unfitted classifier "
+            "that is not in a FrozenEstimator"
         )
 
 
