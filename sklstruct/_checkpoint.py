@@ -1,12 +1,12 @@
-"""Checkpoints: a file with the state of a long fit; a later fit starts from it.
+"""Checkpoints: a file with the state of a long fit, from which a later fit continues.
 
 A file holds the *identity* of a fit (digests of its data and settings) and the state of
 its solver. The state is written to a temporary file, which replaces the old file when
 it is complete. A process that is killed at any moment leaves a complete file.
 
-It is an archive of NumPy (``.npz``) with the arrays of the state, and the rest as JSON.
-The checksums of the archive detect damage on the disk, which would otherwise change the
-model without any error.
+The file is an archive of NumPy (``.npz``) with the arrays of the state, and the rest as
+JSON. The checksums of the archive detect damage on the disk, which would otherwise
+change the model without any error.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from ._warnings import warn
 # Version of the format, and the name of the header among the arrays.
 _FORMAT, _HEADER = 3, " header"
 
-# Numbers, texts, None and lists and dicts of these, and arrays, by name.
+# By name: arrays, or numbers, texts, None, and lists and dicts of these.
 State = dict[str, Any]
 
-# Prefix of the names of a part's state in the state of the whole fit.
+# Prefix of the names of the state of a part in the state of the whole fit.
 _PART = "part "
 
-# A state is copied at most every so many times as long as the copy before took.
+# The time between two copies of a state, in units of the time of the previous copy.
 _COPY_EVERY = 20.0
 
 
@@ -60,14 +60,14 @@ class Checkpoint(BaseEstimator):
     data alone are computed again.
 
     **A file or a folder**: the name decides. A name with a suffix, such as
-    ``fit.ckpt``, is a file, which serves one fit: a fit of other data or settings is an
-    error. A name without a suffix, such as ``fits``, or with a slash at its end, is a
-    folder. It is created at the first write and serves any number of fits. Each fit has
-    its own file in the folder, named by a digest of its data and settings (`tol` and
-    `max_iter` included). A finished fit writes its result there, and the same fit reads
-    the result instead of computing it again. A search such as `GridSearchCV` needs a
-    folder: with a file, every fit after the first is an error. Models that make many
-    fits accept folders only.
+    ``fit.ckpt``, is a file for one fit: a fit with other data or settings is an error.
+    A name without a suffix, such as ``fits``, or with a slash at its end, is a folder.
+    The folder is created at the first write and is for any number of fits. Each fit has
+    its own file in the folder, named by a digest of its data and settings (including
+    `tol` and `max_iter`). A finished fit writes its result there, and a fit with equal
+    data and settings reads the result instead of computing it again. A search such as
+    `GridSearchCV` needs a folder: with a file, every fit after the first is an error.
+    Models that make many fits accept folders only.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Checkpoint(BaseEstimator):
     -----
     The arrays of the state are copied from time to time, so that the end of the fit and
     Ctrl-C have a state to write. The copies take at most a twentieth of the time, and
-    the memory of the state once more.
+    as much memory as the state.
 
     Examples
     --------
@@ -131,7 +131,7 @@ class Checkpoint(BaseEstimator):
             The estimator, for messages about `folder`.
 
         folder : bool, default=None
-            Whether `whose` needs a folder, or else a file. None: either.
+            True: `whose` needs a folder; False: a file. None: either is allowed.
 
         Returns
         -------
@@ -150,7 +150,7 @@ class Checkpoint(BaseEstimator):
             path, name = os.fspath(checkpoint.path), type(whose).__name__
             raise ValueError(
                 f"checkpoint={path!r} must be a folder, as {name} makes many fits, "
-                "each of which has a file in it; use a name without a suffix"
+                "which have a file each; use a name without a suffix"
                 if folder
                 else f"checkpoint={path!r} must be a file for {name}; use a name with "
                 "a suffix, such as .ckpt"
@@ -165,21 +165,21 @@ class Checkpoint(BaseEstimator):
         if not self.is_folder:
             if os.path.isdir(path):
                 raise ValueError(
-                    f"checkpoint={path!r} has a suffix, so that it must be a file, and "
-                    "a folder is there; for a folder, end the name with a slash"
+                    f"checkpoint={path!r} has a suffix, so it must be a file, but is a "
+                    "folder; for a folder, end the name with a slash"
                 )
         elif os.path.isdir(path):
             path = os.path.join(path, "fit")
         elif os.path.exists(path):
             raise ValueError(
-                f"checkpoint={path!r} has no suffix, so that it must be a folder, "
-                "and something else is there; give a file a suffix, such as .ckpt"
+                f"checkpoint={path!r} has no suffix, so it must be a folder, but it is "
+                "not; for a file, use a suffix, such as .ckpt"
             )
         check_writable(path, name="checkpoint")  # the name, and the folder above
 
 
 class StateStore:
-    """Base of the stores, which read and write the state of a fit; it stores nothing.
+    """Base of the stores, which read and write the state of a fit; stores nothing.
 
     in_folder: whether the checkpoint is a folder, with files of other fits.
     """
@@ -187,9 +187,7 @@ class StateStore:
     in_folder = False
 
     def load(self, like: State | None = None) -> State | None:
-        """The state of an earlier run, which must be `like` (see `check_like`), or
-        None.
-        """
+        """The state of an earlier run, or None. It must be `like`; see `check_like`."""
         return None
 
     def save(self, **state: Any) -> None:
@@ -224,7 +222,7 @@ NO_STORE = StateStore()
 
 
 class PartStore(StateStore):
-    """The store of one part of a fit; its file holds the state of the whole fit too.
+    """The store of one part of a fit, in the file of the whole fit.
 
     whole: state of the whole fit, which does not change while the part runs. part:
     state of the part from an earlier run; empty if the part had not started.
@@ -260,9 +258,9 @@ class FileStore(StateStore):
 
     A file with another identity (digests of the data and the settings of the fit)
     raises OtherFit. The settings of the stopping rule, `stop`, are part of the identity
-    in a folder, which holds results, and not of that in a file, which holds a state.
+    in a folder, which has results, but not in a file, which has a state.
 
-    whole: on a cluster, the file that the user names, whose removal begins a new fit.
+    whole: on a cluster, the file that the user names and removes for a new fit.
     """
 
     def __init__(
@@ -323,7 +321,7 @@ class FileStore(StateStore):
         )
 
     def _check_identity(self, there):
-        """Raise OtherFit if the identity in a file is that of another fit."""
+        """Raise OtherFit if `there`, the identity in a file, is of another fit."""
         here = self.identity
         names = sorted({*there, *here})
         differ = [name for name in names if there.get(name) != here.get(name)]
@@ -378,8 +376,8 @@ class FileStore(StateStore):
             _write(path, self.identity, state)
         except OSError as exc:
             warn(
-                f"checkpoint: {path!r} could not be written ({exc}); the file is as it "
-                "was before, and the fit goes on",
+                f"checkpoint: {path!r} could not be written ({exc}); the file is "
+                "unchanged, and the fit continues",
                 RuntimeWarning,
             )
             return False
@@ -395,16 +393,16 @@ class OtherFit(ValueError):
 
 
 def refuse_in_batches(checkpoint: Any) -> None:
-    """ValueError if there is a checkpoint: `partial_fit` keeps none."""
+    """ValueError if there is a checkpoint, which `partial_fit` does not write."""
     if checkpoint is not None:
         raise ValueError(
-            "checkpoint is for fit: a batch of partial_fit has other data than the one "
-            "before; set checkpoint=None, and write the model between batches"
+            "checkpoint is for fit: each batch of partial_fit has other data; set "
+            "checkpoint=None, and save the model between batches"
         )
 
 
 def keeps_state(estimator: Any) -> bool:
-    """Whether an estimator with a parameter `checkpoint` uses it as it is set."""
+    """Whether an estimator with a parameter `checkpoint` uses it with its settings."""
     says = getattr(estimator, "__sklstruct_resumable__", None)
     return says is None or says()
 
@@ -413,9 +411,9 @@ def check_like(state: State, like: State) -> str:
     """The first difference between a state and the examples, or an empty text.
 
     like: the names that `state` must have, with an example of each value. An array
-    stands for arrays of its type and shape; an int for non-negative ints; a float, str,
-    bool, dict or None for values of its type. A list of one example stands for lists of
-    any length, a longer list for lists of its length, and a tuple for alternatives.
+    allows arrays of its dtype and shape; an int non-negative ints; a float any number;
+    a str, bool, dict or None values of its type. A list of one example allows lists of
+    any length, a longer list lists of its length, and a tuple any of its examples.
     """
     for name, example in like.items():
         if name not in state:
@@ -454,7 +452,7 @@ def _plain(value):
         return value.item()
     if isinstance(value, np.ndarray):
         return value.tolist()
-    raise TypeError(f"a {type(value).__name__} has no place in a checkpoint")
+    raise TypeError(f"a {type(value).__name__} cannot be stored in a checkpoint")
 
 
 def _write(path, identity, state):

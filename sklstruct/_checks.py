@@ -1,4 +1,4 @@
-"""Checks of data that scikit-learn does not make. All raise before any work."""
+"""Checks of data that scikit-learn does not make. All of them raise before any work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INT64_MAX = int(np.iinfo(np.int64).max)
 
 
 def check_byte_order(what: str) -> None:
-    """OSError if the machine is not little-endian, as the numbers of the files are."""
+    """OSError if the machine is not little-endian; the numbers in files are."""
     if sys.byteorder != "little":
         raise OSError(f"{what} are read and written on little-endian machines")
 
@@ -41,7 +41,7 @@ def check_sparse(X: Any, name: str = "X") -> None:
         n_axes = X.ndim
         fault = _fault_of(X) if n_axes == 2 else ""
     except (AttributeError, TypeError, ValueError, ArithmeticError, IndexError) as exc:
-        # An array is not an array, a row not a list, ...
+        # A part of X has a wrong type, for example a row that is not a list.
         fault = str(exc) or type(exc).__name__
     if n_axes != 2:
         raise ValueError(f"{name} must have 2 dimensions, got {n_axes}")
@@ -53,7 +53,7 @@ def check_sparse(X: Any, name: str = "X") -> None:
 
 
 def _fault_of(X: Any) -> str:
-    """The fault of a sparse matrix; "" if it is sound."""
+    """The fault of a sparse matrix; "" for a sound matrix."""
     if X.format in ("csr", "csc"):
         indptr, indices, data = X.indptr, X.indices, X.data
         n_major, n_minor = X.shape[::-1] if X.format == "csc" else X.shape
@@ -84,7 +84,7 @@ def _fault_of(X: Any) -> str:
 
 
 def _outside(index: np.ndarray, n: int) -> str:
-    """The fault of an index array that leaves 0 ... n - 1; "" if it is sound."""
+    """The fault of an index array with entries outside of 0 ... n - 1; "" if none."""
     if index.dtype.kind not in "iu":
         return f"indices must be integers, got {index.dtype}"
     if index.size and not 0 <= index.min() <= index.max() < n:
@@ -111,7 +111,7 @@ def as_indicator(y: Any, name: str) -> Any:
 def check_squares(X: Any, dtype: Any = None, name: str = "X") -> None:
     """Raise ValueError if sums of squares of a checked X may overflow.
 
-    dtype: that of the sums; None: that of X.
+    dtype: the type of the sums; None: the type of X.
     """
     import scipy.sparse as sp
 
@@ -124,7 +124,7 @@ def check_squares(X: Any, dtype: Any = None, name: str = "X") -> None:
     if top > limit:
         raise ValueError(
             f"{name} has entries of size {top:.2g}, whose squares overflow {dtype}; "
-            f"the largest may be {limit:.2g}. Scale the features, for example with "
+            f"entries may be up to {limit:.2g}. Scale the features, for example with "
             "sklearn.preprocessing.StandardScaler"
         )
 
@@ -162,7 +162,7 @@ def as_ids(
 def as_floats(name: str, value: Any, ndim: int | None = 1) -> np.ndarray:
     """`value` as a C-contiguous float64 array, or a ValueError that names it.
 
-    ndim: its number of dimensions; None: any.
+    ndim: the required number of dimensions; None: any.
     """
     try:
         # NumPy would drop the imaginary part, or the mask, of an array.
@@ -181,7 +181,10 @@ def as_floats(name: str, value: Any, ndim: int | None = 1) -> np.ndarray:
 
 
 def check_ids(name: str, array: np.ndarray, low: int, high: int, what: str) -> None:
-    """Every entry of `array` lies in low..high-1."""
+    """ValueError unless every entry of `array` is from low to high - 1.
+
+    what: the kind of the ids, for the message.
+    """
     if array.size == 0:
         return
     smallest, largest = int(array.min()), int(array.max())
@@ -195,7 +198,7 @@ def check_ids(name: str, array: np.ndarray, low: int, high: int, what: str) -> N
 
 
 def check_length(name: str, values: Sized, length: int, why: str) -> None:
-    """There are `length` values; why: for the message."""
+    """ValueError unless there are `length` values; why: the reason, for the message."""
     if len(values) != length:
         raise ValueError(
             f"{name} must have {length} entries ({why}), got {len(values)}"
@@ -203,19 +206,19 @@ def check_length(name: str, values: Sized, length: int, why: str) -> None:
 
 
 def strings_as_objects(values: Any) -> Any:
-    """An array of NumPy's StringDType as objects; anything else as it is.
+    """An array of NumPy's StringDType as objects; any other value unchanged.
 
-    The checks of scikit-learn and NumPy's own `isdtype` refuse that type.
+    The checks of scikit-learn and NumPy's `isdtype` raise errors for StringDType.
     """
     kind = getattr(getattr(values, "dtype", None), "kind", None)
     return values.astype(object) if kind == "T" else values
 
 
 def check_dates(labels: np.ndarray) -> None:
-    """ValueError for dates among labels that are objects.
+    """ValueError for labels that are Python's dates or times.
 
-    NumPy's dates are labels, as in scikit-learn, whose message about objects does not
-    name the cause.
+    NumPy's dates are valid labels, as in scikit-learn, whose message about objects does
+    not name the cause.
     """
     if labels.dtype == object and labels.size:
         first = labels.flat[0]
@@ -236,7 +239,7 @@ def check_samples(n_x: int, n_y: int, names: str = "X and y") -> None:
 
 
 def check_pointers(name: str, pointers: np.ndarray, last: int) -> None:
-    """Pointers start at 0, never decrease, and end at `last`."""
+    """ValueError unless pointers start at 0, never decrease, and end at `last`."""
     if int(pointers[0]) != 0 or int(pointers[-1]) != last:
         raise ValueError(
             f"{name} must start at 0 and end at {last}, got "
@@ -252,7 +255,7 @@ def check_pointers(name: str, pointers: np.ndarray, last: int) -> None:
 
 
 def check_sorted_groups(name: str, keys: np.ndarray, pointers: np.ndarray) -> None:
-    """Keys increase strictly within each group pointers[g]:pointers[g + 1]."""
+    """ValueError unless keys increase strictly in each pointers[g]:pointers[g + 1]."""
     if keys.size < 2:
         return
     bad = keys[1:] <= keys[:-1]
@@ -270,7 +273,7 @@ def check_sorted_groups(name: str, keys: np.ndarray, pointers: np.ndarray) -> No
 
 
 def weight_keyword(estimator: Any) -> str | None:
-    """Name under which `fit` takes weights of samples; None if it does not take any."""
+    """Name of the parameter of `fit` for sample weights; None if `fit` lacks it."""
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import has_fit_parameter
 
@@ -286,18 +289,18 @@ def weight_keyword(estimator: Any) -> str | None:
 
 
 def need_weights(estimator: Any) -> str:
-    """Name under which `fit` takes weights of samples; ValueError if it takes none."""
+    """Name of the parameter of `fit` for sample weights; ValueError without it."""
     keyword = weight_keyword(estimator)
     if keyword is None:
         raise ValueError(
             f"sample_weight was given, but {type(estimator).__name__}.fit does not "
-            "take it"
+            "take it; leave sample_weight None, or use another estimator"
         )
     return keyword
 
 
 def is_frozen(estimator: Any) -> bool:
-    """Whether `fit` leaves a classifier as it is, also inside of other estimators."""
+    """Whether a classifier, or one inside of other estimators, is a FrozenEstimator."""
     from sklearn.frozen import FrozenEstimator
     from sklearn.pipeline import Pipeline
 
@@ -312,14 +315,14 @@ def is_frozen(estimator: Any) -> bool:
 
 
 def check_learned(name: str, labels: Any, known: np.ndarray) -> None:
-    """ValueError if `labels` of a classifier are not those that its `fit` was given."""
+    """ValueError if a classifier has `labels` that its `fit` did not get in `known`."""
     # sets, because NumPy compares strings and numbers with each other
     others = {*np.asarray(labels).tolist()} - {*known.tolist()}
     if others:
         raise ValueError(
-            f"{name}: the classifier must learn numbers that stand for the labels, and "
-            f"knows {min(others, key=str)!r:.60} instead; give it unfitted, and not in "
-            "a FrozenEstimator"
+            f"{name}: the classifier must learn numbers that stand for the labels, but "
+            f"knows {min(others, key=str)!r:.60} instead; pass an unfitted classifier "
+            "that is not in a FrozenEstimator"
         )
 
 
@@ -331,7 +334,7 @@ def require_method(estimator: Any, name: str) -> None:
 def validate_parts(*parts: Any) -> None:
     """scikit-learn's errors about the parameters of estimators, before any work.
 
-    Estimators that declare no constraints, as those of users may, are not looked at.
+    Estimators without constraints, such as those of users, are not checked.
     """
     for part in parts:
         if hasattr(part, "_parameter_constraints"):
@@ -357,11 +360,11 @@ class CheckedState:
 
 
 def least_weight(min_count: int) -> float:
-    """The weight from which on samples count as `min_count`.
+    """The least total weight that counts as `min_count` occurrences.
 
-    0 for ``min_count=1``: all that occur count then.
+    It is 0 for ``min_count=1``: every occurrence is enough.
     """
-    # Sums of fractions may lie below the whole number that they stand for.
+    # Rounding may make a sum of fractions smaller than the integer that it equals.
     return 0.0 if min_count == 1 else min_count * (1.0 - 1e-9)
 
 
@@ -376,8 +379,8 @@ def physical_memory() -> float:
 def check_memory(n_bytes: float, what: str, remedy: str) -> None:
     """MemoryError if an object is too large; the message has its size and the remedy.
 
-    Systems grant more than the memory of the machine and kill the process when it is
-    used, so the size is checked beforehand.
+    The operating system may grant more memory than the machine has, and kill the
+    process when the memory is used. So the size is checked before the allocation.
     """
     limit = physical_memory()
     if n_bytes > limit:
@@ -388,7 +391,10 @@ def check_memory(n_bytes: float, what: str, remedy: str) -> None:
 
 
 def as_numbers(name: str, value: Any, what: str = "numbers") -> np.ndarray:
-    """`value` as a float64 array of at least one dimension; what: for the message."""
+    """`value` as a float64 array of at least one dimension.
+
+    what: the expected value, for the message.
+    """
     try:
         return np.atleast_1d(np.asarray(value, dtype=np.float64))
     except (TypeError, ValueError, OverflowError) as exc:
@@ -396,7 +402,7 @@ def as_numbers(name: str, value: Any, what: str = "numbers") -> np.ndarray:
 
 
 def by_depth(name: str, value: Any) -> np.ndarray:
-    """A parameter that is one number, or one for each depth, as a vector."""
+    """A parameter that is one number, or one number per depth, as a vector."""
     given = as_numbers(name, value)
     if given.ndim != 1 or given.size == 0:
         raise ValueError(
@@ -409,7 +415,7 @@ def by_depth(name: str, value: Any) -> np.ndarray:
 def as_shares(value: Any, n: int, what: str) -> np.ndarray:
     """`value` as n non-negative weights, not yet divided by their sum.
 
-    what: description of the weights, for the message.
+    what: description of the weights, for messages.
     """
     shares = as_numbers("weights", value, what)
     if shares.shape != (n,):
@@ -418,8 +424,8 @@ def as_shares(value: Any, n: int, what: str) -> np.ndarray:
         total = shares.sum()
     if total == np.inf and np.isfinite(shares).all():
         raise ValueError(
-            f"weights: the sum of {shares.tolist()!r:.60} is too large for a number; "
-            "divide them by the largest"
+            f"weights: the sum of {shares.tolist()!r:.60} is too large for a float; "
+            "divide the weights by the largest weight"
         )
     if not (shares >= 0.0).all() or not 0.0 < total < np.inf:
         raise ValueError(
@@ -450,7 +456,7 @@ def check_real(name: str, value: Any, interval: str) -> float:
 
 
 def check_reals(name: str, array: np.ndarray, interval: str) -> None:
-    """ValueError, with the first other number, unless all lie in an interval."""
+    """ValueError, with the first wrong number, unless all lie in an interval."""
     good = np.ravel(_inside(array, interval))
     if not good.all():
         i = int(np.argmin(good))
@@ -467,7 +473,7 @@ def _inside(value, interval):
 
 
 def check_choice(name: str, value: Any, known: Iterable) -> None:
-    """ValueError unless a value is one of those that are known."""
+    """ValueError unless a value is one of the known values."""
     if value not in (known := [*known]):
         names = ", ".join(map(str, known))
         raise ValueError(f"{name} must be one of {names}, got {value!r:.60}")
@@ -476,9 +482,9 @@ def check_choice(name: str, value: Any, known: Iterable) -> None:
 def last_share(
     n: int, share: float, name: str = "X", remedy: str = "give X_val and y_val"
 ) -> int:
-    """Number of the last of n samples that are held out, rounded up; ValueError if n.
+    """Number of the last of n samples that are held out, share * n rounded up.
 
-    The message names the parameter and the remedy.
+    ValueError, with the parameter and the remedy, if no sample would be left.
     """
     n_held = int(np.ceil(share * n))
     if n_held >= n:
@@ -509,15 +515,15 @@ def check_rows(n_rows: int, n_classes: int) -> None:
 
 
 def as_random_state(random_state: Any) -> np.random.RandomState:
-    """The source of random numbers of a parameter `random_state` of a method.
+    """The RandomState of a parameter `random_state`.
 
-    A Generator is used up by the draws, as a RandomState is. None: the global one of
-    NumPy.
+    Draws advance the state of a Generator, as of a RandomState. None: NumPy's global
+    RandomState.
     """
     from sklearn.utils import check_random_state
 
     if isinstance(random_state, np.random.Generator):
-        # Over the same stream of bits, so that the next draws of the caller are new.
+        # It shares the bit generator, so that later draws of the caller differ.
         return np.random.RandomState(random_state.bit_generator)
     try:
         return check_random_state(random_state)

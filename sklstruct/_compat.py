@@ -1,7 +1,7 @@
 """The part of scikit-learn that this package uses, with types.
 
-It is the only file that imports private names of scikit-learn, and so the only one to
-change when one of them moves.
+Only this file imports private names of scikit-learn, and so only this file has to
+change when a name moves.
 
 scikit-learn has no type annotations, so mypy treats its classes as `Any` and accepts
 every attribute of a subclass, misspelt or not. `MYPY` is true for mypy only: mypy reads
@@ -50,7 +50,7 @@ N_JOBS = [
 
 
 class HasMethods(_SklearnHasMethods):
-    """scikit-learn's, for instances: a class has the methods, too, but cannot fit."""
+    """scikit-learn's constraint, for instances only: a class has the methods, too."""
 
     def is_satisfied_by(self, val: Any) -> bool:
         return not isinstance(val, type) and super().is_satisfied_by(val)
@@ -131,7 +131,7 @@ else:
     from sklearn.utils.validation import column_or_1d as column_or_1d
 
     class BaseEstimator(_SklearnBaseEstimator):
-        """scikit-learn's, with links to the pages of this package in HTML.
+        """scikit-learn's class, with links to the pages of this package in HTML.
 
         The environment variable SKLSTRUCT_DOCS is the address of the built pages. If
         the variable is not set, the HTML has no links. Cached properties are not
@@ -154,8 +154,8 @@ else:
             docs, name = os.environ.get("SKLSTRUCT_DOCS"), type(self).__name__
             if not docs:
                 return ""
-            # The page has the name of the package that offers the class, which need
-            # not be the package that holds it.
+            # The page has the name of the package in which the class is public, which
+            # need not be the package that defines the class.
             for package, module in list(sys.modules.items()):
                 public = re.fullmatch(r"sklstruct\.[a-z]\w*", package)
                 if public and name in getattr(module, "__all__", ()):
@@ -184,7 +184,7 @@ else:
 
         class CallbackSupportMixin:
             def set_callbacks(self, *callbacks):
-                """Refuse callbacks, which come with scikit-learn 1.9."""
+                """Raise an error for callbacks, which need scikit-learn 1.9."""
                 if callbacks:
                     raise ImportError(
                         "callbacks need scikit-learn 1.9 or later, got "
@@ -200,7 +200,7 @@ else:
 
     try:
         from sklearn.utils._sparse import _align_api_if_sparse as _align_api_if_sparse
-    except ImportError:  # scikit-learn before 1.9, whose results are all spmatrix
+    except ImportError:  # scikit-learn < 1.9, which returns sparse matrices only
 
         def _align_api_if_sparse(X):
             """X, as a matrix and not an array if it is sparse."""
@@ -222,7 +222,7 @@ def check_total(weight: np.ndarray, name: str = "sample_weight") -> None:
 def check_weights(
     sample_weight: Any, X: Any, name: str = "sample_weight"
 ) -> np.ndarray:
-    """The weights of the samples X in float64, >= 0, with a finite sum; None: ones."""
+    """Checked sample weights in float64, >= 0, with a finite sum; None: ones."""
     if sample_weight is None:
         return np.ones(_num_samples(X))
     try:
@@ -244,7 +244,7 @@ HAS_CALLBACKS = CallbackSupportMixin.__module__ != __name__
 
 
 class TextEstimator(BaseEstimator):
-    """An estimator of sentences or documents."""
+    """Base of the estimators for sentences or documents."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""Figures of an object by name, as a dictionary that prints as a table."""
+"""A dictionary of numbers about an object that prints as a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def shown(value: Any) -> str:
-    """A figure as text: "-" for None, four decimals, "; " between lists."""
+    """A value as text: "-" for None, floats with four decimals, "; " between lists."""
     if value is None:
         return "-"
     if isinstance(value, Mapping):
@@ -21,7 +21,7 @@ def shown(value: Any) -> str:
 
 
 def pickled_bytes(model: Any) -> int | None:
-    """The size of a pickle of a model, without a copy of its arrays.
+    """The size in bytes of a pickle of a model, without a copy of its arrays.
 
     None if a part, such as a function of the user, cannot be pickled.
     """
@@ -36,7 +36,7 @@ def pickled_bytes(model: Any) -> int | None:
 
 
 class Description(dict[str, Any]):
-    """A dictionary of figures that prints a line for each, in a notebook a table."""
+    """A dictionary that prints one line per entry, and a table in a notebook."""
 
     def __str__(self):
         width = max(map(len, self), default=0)

@@ -1,5 +1,5 @@
-"""Digests of arrays and of settings: equal if and only if the contents are (up to
-collisions)."""
+"""Digests of arrays and of settings; up to collisions, equal digests mean equal
+contents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-# Longest text of a list; of a longer list, the digest.
+# Largest length of the text of a list; a longer text is replaced by its digest.
 _LONGEST = 60
 
 
@@ -28,10 +28,10 @@ def digest(*arrays: np.ndarray | None, size: int = 8) -> str:
 
 
 def settings_of(value: Any, without: Collection[str] = ()) -> str:
-    """A parameter as text, exact in any process and with any setting of a print.
+    """A parameter as exact text, equal in any process and with any print options.
 
-    An estimator is its class and the parameters that differ from their defaults. An
-    array is the list of its entries.
+    The text of an estimator has its class and the parameters that differ from their
+    defaults. An array is converted to a list.
 
     without: names of parameters of an estimator that are left out.
     """

@@ -37,6 +37,6 @@ def shared_docs(**blocks: str) -> Callable[[T], T]:
 
 
 def names_of(kinds: Mapping[str, type]) -> str:
-    """The names that a parameter takes, each with its class, as lines of a block."""
+    """The names that a parameter accepts, each with its class, as lines of a block."""
     listed = ", ".join(f'"{name}" (`{kind.__name__}`)' for name, kind in kinds.items())
     return textwrap.fill(f"{listed}.", width=76)

@@ -1,8 +1,8 @@
-# Inner products whose order of additions is the same on any machine.
+# Inner products with the same order of additions on every machine.
 
 
 cdef inline double dot(const double* x, const double* y, Py_ssize_t n) noexcept nogil:
-    """In four sums, which do not wait for each other."""
+    """x' y in four running sums, whose additions do not wait for each other."""
     cdef Py_ssize_t i
     cdef double a = 0.0, b = 0.0, c = 0.0, d = 0.0
     for i in range(0, n - 3, 4):

@@ -37,25 +37,25 @@ COMPRESSIONS = (
     Compression(
         "bzip2",
         ".bz2",
-        # A level, then the mark of a block or of the end.
+        # A compression level, then the mark of a block or of the end.
         tuple(b"BZh%d%s" % (k, m) for k in range(1, 10) for m in (b"1A", b"\x17r")),
         "bz2",
     ),
     Compression("xz", ".xz", (b"\xfd7zXZ\0",), "lzma"),
     Compression("zstd", ".zst", (b"\x28\xb5\x2f\xfd",), "compression.zstd"),
 )
-# Suffixes of packed formats that are not written: plain data under such a suffix would
-# mislead.
+# Suffixes of compressed formats that cannot be written: a file of plain data with such
+# a suffix would be misleading.
 _REFUSED_SUFFIXES = frozenset(
     (".7z", ".br", ".lz", ".lz4", ".lzma", ".lzo", ".rar", ".sz", ".tar", ".tbz2")
     + (".tgz", ".txz", ".z", ".zip", ".zstd")
 )
-_MAGIC_SIZE = 6  # of the longest
-# First bytes of a file that git-lfs has not fetched, and what messages say of the file.
+_MAGIC_SIZE = 6  # of the longest magic number
+# First bytes of a file that git-lfs has not fetched, and its description in messages.
 LFS_POINTER = b"version https://git-lfs"
 _LFS_LINE = 42  # bytes of the first line
 WHAT_POINTER = "a pointer of git-lfs, not the file itself; run git lfs pull"
-# A full disk, a quota, a limit of the process, a disk that fails.
+# A full disk, a quota, a limit of the process, or a disk failure.
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
@@ -75,19 +75,19 @@ def _codec(compression: Compression, file: Any, mode: str, label: str) -> Any:
     try:
         module = import_module(compression.module)
     except ImportError:
-        # The same module for earlier Pythons. The package zstandard would take a file
-        # that is cut short for the whole.
+        # The module for earlier versions of Python. The package zstandard would read a
+        # truncated file without an error.
         name = compression.module.replace("compression", "backports")
         try:
             module = import_module(name)
         except ImportError as exc:
             raise ValueError(
-                f"{label} asks for {compression.name} compression, but this Python has "
+                f"{label} needs {compression.name} compression, but this Python has "
                 f"no module {compression.module}; pip install backports.zstd"
             ) from exc
     if compression.name != "gzip":
         return module.open(file, mode)
-    # No file name and no time in the header: the same bytes for the same data.
+    # No file name and no time in the header, so that equal data gives equal bytes.
     options = {"compresslevel": 6, "mtime": 0} if mode == "wb" else {}
     return module.GzipFile("", mode, fileobj=file, **options)
 
@@ -96,9 +96,9 @@ def _codec(compression: Compression, file: Any, mode: str, label: str) -> Any:
 
 
 class FullWriter(io.BufferedIOBase):
-    """Write to a file object of the caller until every byte is written.
+    """A file that writes every byte to a file object of the caller.
 
-    A raw stream may write a part of the data only; it returns the number of bytes.
+    A raw stream may write only a part of the data; it returns the number of bytes.
     """
 
     def __init__(self, file: Any, name: str) -> None:
@@ -128,7 +128,7 @@ class FullWriter(io.BufferedIOBase):
 
 
 def compression_of(path: str, name: str) -> Compression | None:
-    """The compression of a suffix; ValueError if that of an unsupported one."""
+    """The compression for a suffix; ValueError for an unsupported compression."""
     suffix = os.path.splitext(path)[1].lower()
     for compression in COMPRESSIONS:
         if suffix == compression.suffix:
@@ -147,13 +147,13 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
     """A binary file to be written, from a path or from a file of the caller.
 
     A path is written atomically: a temporary file replaces it at the end of the block.
-    Its suffix gives the compression: ``.gz``, ``.bz2``, ``.xz``, or ``.zst`` from
-    Python 3.14 on, before with ``backports.zstd``. A file object receives plain bytes
-    and stays open.
+    Its suffix gives the compression: ``.gz``, ``.bz2``, ``.xz`` or ``.zst`` (which
+    before Python 3.14 needs ``backports.zstd``). A file object receives plain bytes and
+    stays open.
 
-    ValueError, with the `name` of the parameter, for what is not a path or a file
-    object, is open as text, or has the suffix of an unsupported compression. OSError,
-    with the path, if the bytes cannot be written; the old file is unchanged.
+    ValueError, with the `name` of the parameter, if it is not a path or a file object,
+    is open as text, or has the suffix of an unsupported compression. OSError, with the
+    path, if the bytes cannot be written; an existing file is then unchanged.
     """
     if hasattr(path_or_file, "write"):
         yield FullWriter(path_or_file, name)
@@ -165,9 +165,9 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
 
 
 def packing(raw: Any, path: str) -> AbstractContextManager[Any]:
-    """A file whose bytes are written to `raw`, packed as the suffix of `path` says.
+    """A file that writes to `raw`, compressed by the suffix of `path`.
 
-    Parts that are packed one after the other are unpacked as a whole.
+    Several compressed parts, one after the other, are decompressed as one file.
     """
     compression = compression_of(path, "path")
     if compression is None:
@@ -177,10 +177,10 @@ def packing(raw: Any, path: str) -> AbstractContextManager[Any]:
 
 @contextmanager
 def any_place(file: Any) -> Iterator[Any]:
-    """A file whose bytes are written and read in any order.
+    """A file of `open_write` whose bytes can be written and read in any order.
 
-    This is the file of `open_write`, or stands for it until the end if that only takes
-    one byte after the other.
+    If `file` can only be written in order, it is a temporary file, which is copied to
+    `file` at the end.
     """
     if file.readable():
         yield file
@@ -192,7 +192,7 @@ def any_place(file: Any) -> Iterator[Any]:
 
 
 def folder_beside(file: Any) -> tempfile.TemporaryDirectory[str]:
-    """A folder for temporary files: beside a file of `any_place`, or of the system."""
+    """A temporary folder, in the folder of a file of `any_place` or of the system."""
     name = getattr(file, "name", None)
     here = os.path.dirname(name) if isinstance(name, str) else None
     return tempfile.TemporaryDirectory(prefix=".", dir=here)
@@ -200,7 +200,7 @@ def folder_beside(file: Any) -> tempfile.TemporaryDirectory[str]:
 
 @contextmanager
 def open_there(path: str) -> Iterator[Any]:
-    """A file that is there, to write some of its bytes; it is synced at the end."""
+    """An existing file, opened to change some of its bytes; synced at the end."""
     with open(path, "r+b") as file:
         yield file
         file.flush()
@@ -224,11 +224,11 @@ class _Proof(Exception):
 
 
 def check_writable(path: Any, *, name: str) -> None:
-    """Raise, before any work, if `open_write` could not write a regular file.
+    """Raise an error, before any work, if `open_write` could not write a regular file.
 
     The check creates the temporary file of `open_write` and removes it. ValueError,
     with the `name` of the parameter, if it is not the path of a regular file, or has
-    the suffix of an unsupported compression; OSError if a file cannot be written there.
+    the suffix of an unsupported compression; OSError if the file cannot be written.
     """
     path = check_path(path, name)
     try:
@@ -250,7 +250,10 @@ def check_writable(path: Any, *, name: str) -> None:
 def check_path(
     path_or_file: Any, name: str, what: str = "a path or a binary file"
 ) -> str:
-    """A path as a string; ValueError for anything else. what: for the message."""
+    """A path as a string; ValueError for anything else.
+
+    what: the expected value, for the message.
+    """
     if isinstance(path_or_file, (str, os.PathLike)):
         path = os.fspath(path_or_file)
         if isinstance(path, str):
@@ -264,16 +267,16 @@ def check_path(
 
 
 def path_as_peers_take(path: Any) -> str:
-    """`check_path` of a path that may be bytes, as fastText and KenLM take them."""
+    """`check_path` for a path that may be bytes, as in fastText and KenLM."""
     path = os.fsdecode(path) if isinstance(path, bytes) else path
     return check_path(path, "path", "a path")
 
 
 @contextmanager
 def write_aside(path: str) -> Iterator[Any]:
-    """A file that replaces `path` when the block ends without an exception.
+    """A temporary file that replaces `path` when the block ends without an exception.
 
-    Its `name` is the path under which it is until then.
+    Its `name` is its temporary path.
     """
     try:
         old = os.stat(path)
@@ -285,8 +288,8 @@ def write_aside(path: str) -> Iterator[Any]:
         with open(path, "wb") as file:
             yield file
         return
-    # A symbolic link stays; its target is replaced. That of /dev/stdout may have no
-    # path, which is why a pipe is not looked for here.
+    # A symbolic link stays; its target is replaced. Pipes are handled above: the target
+    # of /dev/stdout may have no path.
     path = os.path.realpath(path)
     if old is not None and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, "the file may not be written", path)
@@ -337,13 +340,13 @@ def write_aside(path: str) -> Iterator[Any]:
 
 
 class MappedFile(NamedTuple):
-    """A mapped file, as which an object that was read from it is pickled.
+    """A mapped file; the pickle of an object that was read from it.
 
-    Processes that read such a pickle share the pages of the file. `head` must change
-    with the content: it holds a hash.
+    Processes that read such a pickle share the pages of the file. head: the first
+    bytes, which must change with the content, for example because they have a hash.
     """
 
-    read: Callable[[str], Any]  # a function of a module, which reads the file
+    read: Callable[[str], Any]  # a function at the top of a module that reads the file
     path: str
     head: bytes
 
@@ -351,7 +354,7 @@ class MappedFile(NamedTuple):
     def of(
         cls, read: Callable[[str], Any], file: Any, label: str, head: bytes
     ) -> MappedFile | None:
-        """The mapped file, None if `label` is not its path."""
+        """The mapped file; None if `label` is not its path."""
         try:
             same = os.path.samestat(os.fstat(file.fileno()), os.stat(label))
         except OSError:
@@ -359,7 +362,7 @@ class MappedFile(NamedTuple):
         return cls(read, os.path.abspath(label), head) if same else None
 
     def is_unchanged(self) -> bool:
-        """Whether the file is there with the same content."""
+        """Whether the file exists and has not changed."""
         try:
             with open(self.path, "rb") as file:
                 return file.read(len(self.head)) == self.head
@@ -367,7 +370,7 @@ class MappedFile(NamedTuple):
             return False
 
     def reopen(self) -> Any:
-        """The object of an unchanged file; nothing may change it, it is shared."""
+        """The object of an unchanged file. It is shared and must not be changed."""
         if self.is_unchanged():
             return _reopened(self)
         raise ValueError(
@@ -379,14 +382,14 @@ class MappedFile(NamedTuple):
 
 @lru_cache(maxsize=2)
 def _reopened(file: MappedFile) -> Any:
-    # Each task of a cluster brings a pickle of the same model.
+    # Cached: each task of a cluster brings a pickle of the same model.
     return file.read(file.path)
 
 
 def beginning_with(magic: bytes, file: Any) -> Any:
-    """The file of `open_read`, or its first bytes if these are others than `magic`.
+    """The file of `open_read`, or only its first bytes if these are not `magic`.
 
-    The first bytes are enough to refuse a file, however large the file is.
+    Then the first bytes are enough for an error, and a large file is not read.
     """
     head = file.peek(len(magic)) if magic else b""
     return file if magic.startswith(head[: len(magic)]) else io.BytesIO(head)
@@ -395,14 +398,14 @@ def beginning_with(magic: bytes, file: Any) -> Any:
 def look_ahead(file: Any, label: str, size: int) -> tuple[bytes, io.BufferedReader]:
     """(first bytes of a file, the file from its beginning).
 
-    A pipe is read until it has given as many bytes, or ends.
+    A pipe is read until it has given `size` bytes, or ends.
     """
     reader = _PeekableReader(file, label)
     return reader.peek(size), io.BufferedReader(reader)
 
 
 class _PeekableReader(io.RawIOBase):
-    """A file object from its current position, with a look ahead at its first bytes.
+    """A file object from its current position, whose first bytes can be peeked at.
 
     An OSError without a file name gets the label as its name.
     """
@@ -469,7 +472,7 @@ class _PeekableReader(io.RawIOBase):
         else:
             read = self._file.read
             if type(self._file) is io.BufferedReader:
-                read = self._file.read1  # what a pipe has now, not what is to come
+                read = self._file.read1  # returns the bytes that a pipe has now
             data = self._named(read, len(buffer))
             if data is None:  # a non-blocking stream without data
                 return None
@@ -517,17 +520,16 @@ def open_read(
     name: str = "path_or_file",
     what: str = "data",
 ) -> Iterator[tuple[io.BufferedReader, str]]:
-    """(decompressed bytes of a file, its name in messages), from a path or a file
-    object.
+    """(reader of a file, name of the file in messages), from a path or a file object.
 
-    The first bytes tell the compression. A file object is read from its current
-    position, need not be seekable, and stays open; `what` is its name if it does not
-    have one. The reader seeks if the file itself can, and raises `DamagedData` if the
-    compressed data is damaged.
+    The reader decompresses; the first bytes determine the compression. A file object is
+    read from its current position, need not be seekable, and stays open; `what` is its
+    name in messages if it does not have a name. The reader is seekable if the file is,
+    and raises `DamagedData` if the compressed data is damaged.
 
-    ValueError, with the `name` of the parameter, for what is not a path or a file
-    object, is open as text, or is a pointer of git-lfs. OSError, with the file, if it
-    cannot be read.
+    ValueError, with the `name` of the parameter, if it is not a path or a file object,
+    is open as text, or is a pointer of git-lfs. OSError, with the file, if it cannot be
+    read.
     """
     if hasattr(path_or_file, "read"):
         label = str(getattr(path_or_file, "name", what))
@@ -542,8 +544,8 @@ def open_read(
 def _unpacked(file: Any, label: str) -> io.BufferedReader:
     given = _PeekableReader(file, label)
     head = given.peek(_MAGIC_SIZE)
-    # A pipe may wait for an answer to the bytes that it has. The readers of models, who
-    # name data without a label by the format, find a pointer themselves.
+    # Not for a pipe, whose writer may wait after the first bytes, and not for data
+    # without a label: the readers of models detect a pointer themselves.
     if label and given.seekable() and LFS_POINTER.startswith(head) and head:
         head = given.peek(_LFS_LINE)
         if head.startswith(LFS_POINTER):

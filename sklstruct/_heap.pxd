@@ -1,15 +1,15 @@
-# The k best of a row: a heap whose top is the worst of them.
+# The k best entries of a row: a heap whose top is the worst of the k.
 
 
 cdef inline bint worse(double va, int ya, double vb, int yb) noexcept nogil:
-    """Does (va, ya) rank after (vb, yb)? Equal values rank by class id."""
+    """Whether (va, ya) ranks after (vb, yb); equal values rank by class id."""
     return va < vb or (va == vb and ya > yb)
 
 
 cdef inline void sift_down(
     double* value, int* label, int size, double v, int y
 ) noexcept nogil:
-    """Put (v, y) in the place of the top of a heap."""
+    """Replace the top of a heap by (v, y)."""
     cdef int at = 0, child
     while True:
         child = 2 * at + 1
@@ -29,7 +29,7 @@ cdef inline void sift_down(
 cdef inline int offer(
     double* value, int* label, int size, int k, double v, int y
 ) noexcept nogil:
-    """A candidate for a heap whose top is the worst of k; the new size."""
+    """Offer a candidate to a heap of the k best; returns the new size."""
     cdef int at = size, up
     if size == k:
         if worse(value[0], label[0], v, y):
@@ -46,7 +46,7 @@ cdef inline int offer(
 
 
 cdef inline void pop(double* value, int* label, int size) noexcept nogil:
-    """Move the top of a heap behind the others."""
+    """Move the top of a heap to its end; the first size - 1 entries stay a heap."""
     cdef double v = value[size - 1]
     cdef int y = label[size - 1]
     value[size - 1], label[size - 1] = value[0], label[0]
@@ -54,7 +54,7 @@ cdef inline void pop(double* value, int* label, int size) noexcept nogil:
 
 
 cdef inline void in_order(double* value, int* label, int k) noexcept nogil:
-    """Turn a heap of k into a list, the best first."""
+    """Sort a heap of k entries, best first."""
     cdef int size
     for size in range(k, 1, -1):
         pop(value, label, size)

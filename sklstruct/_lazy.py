@@ -1,8 +1,9 @@
-"""Values that are made at first use: names of packages, cached properties of objects.
+"""Lazy imports of the names of packages, and the state of objects with cached
+properties.
 
 The ``__init__.py`` of a package lists its names once, as imports below
-``if TYPE_CHECKING``: type checkers follow the imports, and `face` reads the imports for
-Python.
+``if TYPE_CHECKING``: type checkers follow the imports, and `face` reads them at run
+time.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ def face(
     """``__all__``, ``__getattr__`` and ``__dir__`` of a package, by its ``__name__``.
 
     They are read from the imports below ``if TYPE_CHECKING`` in the source of the
-    package, so that a name stands once for Python and for type checkers. A name that is
-    imported ``as`` itself is public; the others are for the packages above. The module
-    of a name is imported when it is first asked for.
+    package, so that each name is written only once. A name that is imported ``as``
+    itself is public; other names are for packages of sklstruct. The module of a name is
+    imported when the name is first used.
     """
     spec = sys.modules[package].__spec__
     assert spec is not None and spec.loader is not None
-    # The loader finds the source in a zip archive too.
+    # The loader also finds the source in a zip archive.
     source = spec.loader.get_source(package)  # type: ignore[attr-defined]
     public: list[str] = []
     home_of = {}
@@ -57,7 +58,7 @@ def stored(thing: Any) -> dict[str, Any]:
     """The attributes of an object, without the values of its cached properties."""
     return {
         name: value
-        # A copy: another thread may make a property meanwhile.
+        # A copy, because another thread may compute a property at the same time.
         for name, value in vars(thing).copy().items()
         if not isinstance(getattr(type(thing), name, None), cached_property)
     }

@@ -1,4 +1,4 @@
-"""Target log-probabilities of any classifier, and sums of them.
+"""Log-probabilities of targets for any classifier, and their sums.
 
 ln P(y_i | x_i) is computed without the (n, V) matrix. Targets of weight 0 are left out
 of sums, because 0 times minus infinity is NaN.
@@ -22,9 +22,9 @@ from .symbols import encode
 
 
 def check_probabilities(what: str, estimator: Any, hint: str = "") -> None:
-    """TypeError for an estimator that gives no probabilities.
+    """TypeError for an estimator without probabilities.
 
-    what: the name of the estimator in the message, which ends with the hint.
+    what: name of the estimator in the message. hint: end of the message.
     """
     if not any(hasattr(estimator, f"predict_{p}") for p in ("proba", "log_proba")):
         raise TypeError(
@@ -45,7 +45,7 @@ class TopKMixin(ClassifierMixin):
     def _find_top_k(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         """(class numbers, natural log-probabilities), each of shape (n_samples, k).
 
-        Most probable first, equal ones by number.
+        Most probable first; classes of equal probability by number.
         """
 
     @overload
@@ -74,7 +74,7 @@ class TopKMixin(ClassifierMixin):
             Number of classes, from 1 to n_classes.
 
         return_log_proba : bool, default=False
-            Whether to return natural log-probabilities too.
+            Whether to also return natural log-probabilities.
 
         Returns
         -------
@@ -92,7 +92,7 @@ class TopKMixin(ClassifierMixin):
     def score(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Accuracy: the share of the samples whose label is predicted.
+        """Accuracy: the fraction of the samples whose label is predicted.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class TopKMixin(ClassifierMixin):
             Samples, in the form that `fit` was given.
 
         y : array-like of shape (n_samples,), or (n_samples, n_labels)
-            True labels. With several labels per sample all of them must be right.
+            True labels. With several labels per sample all labels must be right.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples.
@@ -113,13 +113,13 @@ class TopKMixin(ClassifierMixin):
 
 
 def reads_history(estimator: Any) -> bool:
-    """Whether a fitted classifier reads more of a sentence than its windows."""
+    """Whether a fitted classifier reads more of a sentence than a window of symbols."""
     part = getattr(estimator, "part_", estimator)
     return bool(getattr(part, "reads_history", False))
 
 
 def _inside(estimator: Any) -> Any:
-    """The last step of a pipeline, or the model of a search; None for others."""
+    """The last step of a pipeline, or the model of a search; None otherwise."""
     if isinstance(estimator, Pipeline):
         return estimator.steps[-1][1]
     return getattr(estimator, "best_estimator_", None)
@@ -144,11 +144,11 @@ def last_step(estimator: Any, X: Any) -> tuple[Any, Any]:
 
 
 def target_log_proba(estimator: Any, X: Any, y: ArrayLike) -> np.ndarray:
-    """Natural logarithm of P(y_i | x_i), NaN where y_i is not in ``classes_``.
+    """Natural logarithm of P(y_i | x_i), NaN if y_i is not in ``classes_``.
 
-    The method `target_log_proba` of the estimator (the last step of a pipeline or
-    fitted search) if it has one; else rows of `predict_log_proba` or `predict_proba`,
-    a bounded number at a time, aligned by ``classes_``.
+    Calls `target_log_proba` of the estimator (inside pipelines and fitted searches) if
+    it has this method, else `predict_log_proba` or `predict_proba` on blocks of rows,
+    whose columns are aligned by ``classes_``.
     """
     check_sparse(X)
     estimator, X = last_step(estimator, X)
@@ -176,9 +176,9 @@ def target_log_proba(estimator: Any, X: Any, y: ArrayLike) -> np.ndarray:
 def class_codes(
     y: ArrayLike, classes: np.ndarray, n_samples: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(int64 number of the class of each label, whether it is a class).
+    """(int64 number of the class of each label, whether the label is in `classes`).
 
-    A label outside of `classes` has the number 0.
+    A label that is not in `classes` gets the number 0.
     """
     y = column_or_1d(y)
     check_samples(n_samples, y.shape[0])
@@ -201,10 +201,9 @@ def weighted_sum(log_prob: np.ndarray, weight: np.ndarray) -> float:
 def sums_by_group(
     log_prob: np.ndarray, group: np.ndarray, n_groups: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(targets, summed log-probability, perplexity) of each group of targets.
+    """(number of targets, summed log-probability, perplexity) of each group of targets.
 
-    The sums of the first two over the groups are the totals; the perplexity of a group
-    without targets is NaN.
+    Log-probabilities are natural. The perplexity of a group without targets is NaN.
     """
     n_targets = np.bincount(group, minlength=n_groups)
     total = np.bincount(group, weights=log_prob, minlength=n_groups)

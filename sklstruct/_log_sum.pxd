@@ -1,4 +1,4 @@
-# Sums of probabilities that are given by their logarithms.
+# Sums of probabilities in the domain of natural logarithms.
 from libc.math cimport INFINITY, exp, log, log1p
 
 
@@ -12,7 +12,7 @@ cdef inline double add_log(double a, double b) noexcept nogil:
 
 
 cdef inline double log_total(const double *a, Py_ssize_t n) noexcept nogil:
-    """The logarithm of the sum of exp(a); -inf if all are, NaN if one is."""
+    """The logarithm of the sum of exp(a); -inf if all a are -inf, NaN if one is NaN."""
     cdef Py_ssize_t k
     cdef double top = -INFINITY, total = 0.0
     for k in range(n):
@@ -27,7 +27,7 @@ cdef inline double log_total(const double *a, Py_ssize_t n) noexcept nogil:
 cdef inline double log_sum(
     const double *a, const double *b, Py_ssize_t n
 ) noexcept nogil:
-    """The logarithm of the sum of exp(a + b); -inf if all are, NaN if one is."""
+    """The logarithm of the sum of exp(a + b); -inf if all a + b are, NaN if one is."""
     cdef Py_ssize_t k
     cdef double top = -INFINITY, total = 0.0
     for k in range(n):
@@ -41,7 +41,7 @@ cdef inline double log_sum(
 
 
 cdef inline void log_softmax(double *score, Py_ssize_t n) noexcept nogil:
-    """score -= the logarithm of the sum of its exponentials; -inf is a weight of 0."""
+    """Subtract the logarithm of the sum of exp(score) from score; -inf is weight 0."""
     cdef Py_ssize_t k
     cdef double total = log_total(score, n)
     for k in range(n):

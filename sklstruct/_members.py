@@ -16,7 +16,7 @@ class NamedMembers(_BaseComposition):
     members_in: ClassVar[str]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters, with those of the members by name.
+        """Parameters of the estimator and, by name, of its members.
 
         Parameters
         ----------
@@ -32,8 +32,8 @@ class NamedMembers(_BaseComposition):
     def set_params(self, **params: Any) -> Self:
         """Set parameters, replace members or set parameters of members.
 
-        ``name=member`` replaces a member, ``name__parameter`` sets one of its
-        parameters.
+        ``name=member`` replaces a member, ``name__parameter=value`` sets a parameter of
+        a member.
 
         Parameters
         ----------
@@ -48,7 +48,7 @@ class NamedMembers(_BaseComposition):
         return self
 
     def _check_members(self, kind: str, lack: str) -> list[tuple[str, Any]]:
-        """The pairs (name, member); ValueError if it is empty or not such a list.
+        """The checked pairs (name, member); ValueError if the list is empty or wrong.
 
         kind: kind of the members. lack: consequence of an empty list, for the message.
         """

@@ -1,8 +1,8 @@
 """Blocks of rows, an ordered map over threads, one BLAS thread.
 
-Our kernels release the GIL and share memory, so work is spread over threads. A
-`ThreadMap` keeps its threads for a whole fit and hands them work without polling:
-a fit calls it hundreds of times, for a few milliseconds of work each.
+Our kernels release the GIL and share memory, so threads share the work. A `ThreadMap`
+keeps its threads for a whole fit and passes work to them without polling: a fit calls
+it hundreds of times, with a few milliseconds of work each.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    # A requirement of scikit-learn's own, with a version that suits it: none declared.
+    # scikit-learn requires it, so sklstruct does not declare the requirement.
     from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 
-# 64 MB: it bounds memory where an (n_samples, n_classes) matrix of a whole text would
-# take gigabytes, and the overhead per block does not matter.
+# 64 MB: this bounds the memory if an (n_samples, n_classes) matrix would take
+# gigabytes, and the overhead per block does not matter.
 BLOCK_BYTES = 1 << 26
 
-# More threads than a machine has: kernels and ranges take numbers of this size.
+# Limit of the number of threads, more than a machine has.
 _MOST_THREADS = 1 << 16
 
-# Seconds between checks for signals of a thread that waits. It wakes at once when the
-# work ends; the checks are for systems on which a signal does not interrupt a wait.
+# Seconds between checks for signals by a thread that waits. The thread wakes at once
+# when the work ends; on some systems a signal does not interrupt a wait.
 _SIGNAL_CHECK = 0.5
 
 
 def rows_per_block(width: int) -> int:
-    """Rows of `width` float64 numbers in one block, at least 1."""
+    """Number of rows of `width` float64 numbers in one block, at least 1."""
     return max(1, BLOCK_BYTES // (8 * width))
 
 
@@ -62,14 +62,14 @@ class ThreadMap:
 
     ``with ThreadMap(n_jobs) as parallel: results = parallel(function, items)``
 
-    The calling thread works as well: there are n_jobs - 1 others, started when a map
-    has more than one item. Threads take the next item when they are free, so results
-    may not depend on which thread computes what, or when.
+    The calling thread works, too; n_jobs - 1 other threads are started when a map has
+    more than one item. A free thread takes the next item, so a result must not depend
+    on the thread or the time of its computation.
 
-    If `function` raises, the exception is that of the first item that raises one, as in
-    a loop; items after it may or may not have been computed. A KeyboardInterrupt does
-    not wait for the running items of other threads: they end later, on arrays that are
-    no longer used. A function may call the map that it runs in.
+    If `function` raises an exception, the exception of the first such item is raised,
+    as in a loop; later items may or may not have been computed. A KeyboardInterrupt
+    does not wait for the running items of other threads, which end later, on arrays
+    that are no longer used. `function` may call the map that it runs in.
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:
@@ -121,8 +121,8 @@ class ThreadMap:
             ]
             work()
             for helper in helpers:
-                # A helper that has not started has nothing to do. In a nested map
-                # it might wait for this thread.
+                # A helper that has not started is cancelled: no item is left, and in a
+                # nested map it might wait for this thread.
                 if not helper.cancel():
                     _join(helper)
         except BaseException:
@@ -132,7 +132,7 @@ class ThreadMap:
             try:
                 raise min(errors, key=lambda pair: pair[0])[1]
             finally:
-                errors.clear()  # or the traceback would hold itself, and the arrays
+                errors.clear()  # else a reference cycle with the traceback keeps arrays
         return results
 
 
@@ -146,8 +146,8 @@ def _join(future: Future[T]) -> T:
 def stop_flag() -> Iterator[NDArray[np.int32]]:
     """An array with one 0 that becomes 1 if an exception leaves the context.
 
-    For kernels in several threads of a `ThreadMap`: each checks the flag repeatedly,
-    and ends early when another thread has failed or was interrupted.
+    For kernels in several threads of a `ThreadMap`: each kernel checks the flag
+    repeatedly, and ends early if another thread has failed or was interrupted.
     """
     stop = np.zeros(1, dtype=np.int32)
     try:
@@ -158,11 +158,11 @@ def stop_flag() -> Iterator[NDArray[np.int32]]:
 
 
 def interruptible(function: Callable[..., T], *arguments: Any) -> T:
-    """function(*arguments) in another thread, so that Ctrl-C ends the wait.
+    """Call function(*arguments) in another thread, so that Ctrl-C can interrupt.
 
     For one long call of a library that releases the GIL and does not check for
-    signals. After an interrupt the thread runs on to the end of that call; Python can
-    exit before.
+    signals. After an interrupt the thread continues to the end of the call; Python can
+    exit earlier.
     """
     future: Future[T] = Future()
     context = copy_context()

@@ -21,9 +21,10 @@ from ._docs import shared_docs
 # A block of the docstrings of penalties; see `shared_docs`.
 DEPTH_WEIGHT = """
 depth_weight : float or array-like of shape (depth + 1,), default=1.0
-    For language models: factors of the strength by depth, :math:`d^k` for a number d
-    (at most 1e50: no weight is left there), or the factors themselves, from 0 to 1e50.
-    0 leaves a depth without a penalty: ``[0, 1, 1]`` the unigrams.
+    For language models: factors of the strength by depth k, :math:`d^k` for a number d
+    (at most 1e50, where all weights are 0), or the factors themselves, from 0 to 1e50.
+    A factor of 0 removes the penalty at a depth: ``[0, 1, 1]`` does not penalise
+    unigrams.
 """
 
 
@@ -65,7 +66,7 @@ class Penalty(BaseEstimator, metaclass=ABCMeta):
     _parameter_constraints: ClassVar[dict] = {}
 
     def bind(self, problem: Any) -> Any:
-        """This penalty on the weights of a problem, which knows their arithmetic.
+        """This penalty bound to the weights of a problem.
 
         Parameters
         ----------
@@ -96,8 +97,9 @@ class Separable(DepthWeighted):
 
     @abstractmethod
     def ratios(self) -> tuple[float, ArrayLike]:
-        """(a, b): factors of the l1 and of the squared l2 term; b of each depth, or
-        one."""
+        """(a, b): factors of the l1 term and of the squared l2 term; b may have one
+        number per depth.
+        """
 
     def count_weights(self) -> np.ndarray | None:
         """Further factors of the l1 term, for the adjusted counts 1, 2, ..."""
@@ -107,7 +109,7 @@ class Separable(DepthWeighted):
 
 
 class _CountWeighted(Separable):
-    """With the parameter `count_weight`."""
+    """Base of the separable penalties with the parameter `count_weight`."""
 
     _parameter_constraints: ClassVar[dict] = {
         **Separable._parameter_constraints,
@@ -260,7 +262,7 @@ class ElasticNet(_CountWeighted):
 
 
 def _factors(name, values):
-    """A parameter that is a list of factors, as an array."""
+    """A parameter that is a list of factors as an array, all >= 0 and finite."""
     array = by_depth(name, values)
     check_reals(name, array, "[0, inf)")
     return array

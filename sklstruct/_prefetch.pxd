@@ -1,7 +1,7 @@
-# Reads that are asked for before they are needed.
+# Prefetching of memory.
 #
-# A loop whose rounds each wait for one line of memory takes the sum of the waits. If
-# the addresses of many rounds can be computed first, their waits run side by side.
+# A loop that waits for one read of memory per iteration takes the sum of the waits. If
+# the addresses of many iterations can be computed first, the waits overlap.
 cdef extern from *:
     """
     /* A hint only: the first kilobyte of a range. */

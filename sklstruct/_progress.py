@@ -8,7 +8,7 @@ from typing import Any
 class Progress:
     """A task of a fit: calls the callbacks, and prints if the estimator is verbose.
 
-    As a context manager it reports the begin and the end of the task. A task may have
+    As a context manager it reports the start and the end of the task. A task may have
     subtasks (`task`) and single steps (`step`)::
 
         with Progress.of_fit(self, max_subtasks=self.max_iter) as progress:
@@ -17,11 +17,11 @@ class Progress:
                 break  # a callback asks to stop
 
     After an exception the end of the task is not reported; `with_callbacks` around
-    `fit` closes the callbacks in any case. `stopped` says whether a callback asked, at
-    the end of this task, to stop the loop of such tasks.
+    `fit` closes the callbacks in any case. `stopped`: whether a callback asked, at the
+    end of this task, to stop the loop over such tasks.
 
-    prefix: start of every printed line. verbose: 0 prints nothing, v the text of every
-    v-th step; None: `verbose` of the estimator, 0 without this parameter.
+    prefix: start of every printed line. verbose: 0 prints nothing, v > 0 the text of
+    every v-th step; None: the parameter `verbose` of the estimator, or 0.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Progress:
     def of_fit(
         cls, estimator: Any, max_subtasks: int | None, verbose: int | None = None
     ) -> Progress:
-        """The whole fit; to be called once, in a method under `with_callbacks`.
+        """The task of the whole fit; called once, in a method with `with_callbacks`.
 
         max_subtasks: the largest number of tasks or steps; None if unknown.
         """
@@ -54,7 +54,7 @@ class Progress:
     def task(
         self, name: str, max_subtasks: int | None = None, prefix: str = ""
     ) -> Progress:
-        """A subtask with its own steps; `prefix` is appended to that of this task."""
+        """A subtask with its own steps; `prefix` follows the prefix of this task."""
         context = self.context.subcontext(task_name=name, max_subtasks=max_subtasks)
         return Progress(self.estimator, context, self.prefix + prefix, self.verbose)
 

@@ -1,13 +1,13 @@
 # splitmix64: one 64-bit word of state, the same stream on every machine.
 #
 # Steele, Lea, Flood (2014), "Fast splittable pseudorandom number generators". Every
-# instance has its own word, so results depend neither on the batch nor on the threads.
+# sample has its own word of state, so results depend neither on batches nor on threads.
 from libc.math cimport exp
 from libc.stdint cimport uint64_t
 
 
 cdef inline double draw(uint64_t* state) noexcept nogil:
-    """Uniform on [0, 1)."""
+    """A uniform number in [0, 1)."""
     state[0] += <uint64_t>0x9E3779B97F4A7C15
     cdef uint64_t z = state[0]
     z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
@@ -17,7 +17,7 @@ cdef inline double draw(uint64_t* state) noexcept nogil:
 
 
 cdef inline Py_ssize_t draw_below(uint64_t* state, Py_ssize_t n) noexcept nogil:
-    """One of 0 ... n - 1; n below 2**31, so that the bias is below 2**-22."""
+    """A uniform integer from 0 to n - 1; for n < 2**31 the bias is below 2**-22."""
     return <Py_ssize_t>(draw(state) * <double>n)
 
 
@@ -25,7 +25,10 @@ cdef inline Py_ssize_t pick(
     const double* score, Py_ssize_t n, double top, double t, Py_ssize_t now,
     uint64_t* seed,
 ) noexcept nogil:
-    """One of n scores, whose largest is top, drawn at temperature t."""
+    """The index of one of n scores, of maximum top, drawn at temperature t >= 0.
+
+    now: the present index.
+    """
     cdef Py_ssize_t a
     cdef double total = 0.0, u
     if t <= 0.0:

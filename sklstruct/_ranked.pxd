@@ -1,4 +1,4 @@
-# Nodes in the order of a number, the largest first; equal ones by node.
+# Nodes sorted by a key, largest first; nodes with equal keys are sorted by number.
 from libc.stdlib cimport qsort
 
 

@@ -11,12 +11,12 @@ from .mixture._gates import Gate
 from .mixture._sub_models import SubModel
 from .taxonomy import TaxonomyBuilder
 
-# The packages of estimators that files hold.
+# The packages whose estimators may be in files.
 _PACKAGES = (
     "backoff context_tree factor_graph hierarchical hmm language_model "
     "linear loglinear metrics mixture smoothing taxonomy text word_classes"
 )
-# Those of functions that are values of parameters, such as `graph` and `scoring`.
+# The packages of functions that are values of parameters, such as `graph` or `scoring`.
 _PACKAGES_OF_FUNCTIONS = "metrics smoothing"
 
 
@@ -31,9 +31,9 @@ def _is_estimator(kind):
 
 
 def _concrete(kind):
-    """The classes of the package below one, which have all of its methods.
+    """The concrete subclasses of a class in sklstruct.
 
-    A subclass that a user wrote is not trusted.
+    Subclasses of users are not trusted.
     """
     for below in kind.__subclasses__():
         ours = below.__module__.startswith("sklstruct.")
@@ -42,8 +42,8 @@ def _concrete(kind):
         yield from _concrete(below)
 
 
-# The parts of the two composed models, and states that check their arrays, are defined
-# where the models are; bases are never fitted.
+# The parts of the two composed models, and states that check their arrays, are not
+# public. Base classes are never fitted.
 _KINDS = {
     *filter(_is_estimator, _public(_PACKAGES)), BackoffModel, *_concrete(BackoffModel),
     *_concrete(Gate), *_concrete(SubModel), *_concrete(CheckedState),

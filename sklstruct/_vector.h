@@ -1,9 +1,10 @@
 /* The inner loops that gain from wide registers. They are in C for one reason: a C
  * function can be compiled for several instruction sets at once (target_clones), and
- * the dynamic linker picks one. One wheel then serves every x86-64 machine; elsewhere,
- * and where the toolchain has no ifunc, only the default version is built.
+ * the dynamic linker chooses one version. One wheel is then fast on every x86-64
+ * machine. On other machines, and if the toolchain has no ifunc, only the default
+ * version is built.
  *
- * Nothing here allocates or checks: the callers are Cython kernels.
+ * No function allocates or checks: the callers are Cython kernels.
  */
 #ifndef SKLSTRUCT_VECTOR_H
 #define SKLSTRUCT_VECTOR_H
@@ -13,8 +14,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* With wide registers as the default (-march=native) no clones are needed; and GCC 12
- * crashes on a clone for narrower vectors than the default's. */
+/* With wide registers as the default (-march=native) no clones are needed, and GCC 12
+ * crashes on clones for narrower vectors than the default. */
 #if defined(SKLSTRUCT_CLONES) && !defined(__AVX2__)
 #define SKLSTRUCT_WIDE                                                              \
     __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -22,15 +23,15 @@
 #define SKLSTRUCT_WIDE
 #endif
 
-/* Elements that one step of a product takes; rows are padded to multiples of it. */
+/* Elements per step of a product; rows are padded to a multiple of this number. */
 enum { SKLSTRUCT_STRIDE = 16 };
 
 #if defined(__GNUC__) || defined(__clang__)
-/* Vectors of a fixed length, whatever the registers are. Without them the compiler adds
- * the running sums of a product one by one, or keeps them in memory, which takes two to
- * four times as long. The compiler also keeps vectors in memory that are longer than the
- * registers of AVX2: a pass of the dual descent takes four to five times as long then.
- */
+/* Vectors of a fixed length, which does not depend on the registers. Without them the
+ * compiler adds the running sums of a product one by one, or keeps them in memory, which
+ * takes two to four times as long. Vectors that are longer than the registers of AVX2
+ * are also kept in memory: a pass of the dual descent then takes four to five times as
+ * long. */
 #define SKLSTRUCT_VECTORS
 typedef float sklstruct_v8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef float sklstruct_v4 __attribute__((vector_size(16), aligned(4), may_alias));
@@ -78,7 +79,7 @@ static inline double sklstruct_exp(double x)
     return p * scale;
 }
 
-/* The same in single precision: relative error below 3e-7 down to exp(-87). */
+/* sklstruct_exp in single precision: relative error below 3e-7 down to exp(-87). */
 static inline float sklstruct_expf(float x)
 {
     const float shift = 12582912.0f;
@@ -103,7 +104,7 @@ static inline float sklstruct_expf(float x)
     return p * scale;
 }
 
-/* The largest of n numbers, none of them NaN. */
+/* The largest of n numbers; no number may be NaN. */
 SKLSTRUCT_WIDE static double sklstruct_most(ptrdiff_t n, const double *s)
 {
     double best[8], top;
@@ -121,8 +122,8 @@ SKLSTRUCT_WIDE static double sklstruct_most(ptrdiff_t n, const double *s)
     return top;
 }
 
-/* e[i] = exp(u[i] - top), u[i] <= top; returns the sum of e. Eight running sums, added
- * in one order: the result depends on u alone. */
+/* e[i] = exp(u[i] - top), u[i] <= top; returns the sum of e. Eight running sums are
+ * added in a fixed order, so that the result depends on u alone. */
 SKLSTRUCT_WIDE static double sklstruct_exp_sum(
     ptrdiff_t n, const double *u, double top, double *e)
 {
@@ -163,7 +164,8 @@ SKLSTRUCT_WIDE static void sklstruct_log_mean(
     }
 }
 
-/* A positive float and a number of 32 bits in one integer, ordered as the floats. */
+/* A positive float and a 32-bit number in one integer; the integers have the order of
+ * the floats. */
 static inline int64_t sklstruct_key(float p, int32_t v)
 {
     int32_t bits;
@@ -179,8 +181,8 @@ static inline float sklstruct_key_float(int64_t key)
     return p;
 }
 
-/* The product of two rows of `stride` floats, a multiple of SKLSTRUCT_STRIDE. Sixteen
- * running sums: the error is that of stride / 16 + 4 additions. */
+/* The product of two rows of `stride` floats, a multiple of SKLSTRUCT_STRIDE. With
+ * sixteen running sums the error is that of stride / 16 + 4 additions. */
 static inline float sklstruct_product(ptrdiff_t stride, const float *a, const float *b)
 {
     ptrdiff_t j;
@@ -237,8 +239,8 @@ SKLSTRUCT_WIDE static void sklstruct_products(
             x + (ptrdiff_t)lanes[i] * stride);
 }
 
-/* The probability p of a node shared out between its two children by the logit z of
- * one: large = p / (1 + exp(-|z|)), small = p - large. */
+/* Distribute the probability p of a node over its two children by the logit z of a
+ * child: large = p / (1 + exp(-|z|)), small = p - large. */
 SKLSTRUCT_WIDE static void sklstruct_share_out(
     ptrdiff_t n, const float *p, const float *z, float *large, float *small)
 {

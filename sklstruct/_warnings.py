@@ -1,4 +1,4 @@
-"""Warnings: at the line of the user, or collected and issued later.
+"""Warnings, at the line of the user, or collected and issued later.
 
 `warnings.catch_warnings` changes filters of the whole process, so it cannot collect the
 warnings of one thread or machine for the caller of `fit`.
@@ -16,29 +16,29 @@ from types import FrameType
 
 
 class FallbackWarning(UserWarning):
-    """Too few data for an estimate, whose default takes its place."""
+    """The data are too few for an estimate, and a default is used instead."""
 
 
 _collected: ContextVar[list | None] = ContextVar("_collected", default=None)
 
 
-# Modules whose frames between the user's line and a warning are not the user's.
+# Packages whose frames are not the user's.
 _LIBRARIES = {__name__.partition(".")[0], "sklearn", "joblib", "contextlib"}
-# Modules that begin a thread or process, whose frames lead to no line of the user.
+# Modules that start a thread or process: their callers are not lines of the user.
 _BEGIN = {"threading", "multiprocessing", "concurrent"}
 
 
 def _library_of(frame: FrameType) -> str:
-    """The first name of the module of a frame, also of one that is run as main."""
+    """The top-level package of the module of a frame, even if it is run as main."""
     names = frame.f_globals
     name = getattr(names.get("__spec__"), "name", None) or names.get("__name__")
     return str(name).partition(".")[0]
 
 
 def _level_of_user() -> int:
-    """The `stacklevel`, for `warn`, of the innermost frame that is the user's.
+    """The `stacklevel`, for `warn`, of the innermost frame of the user.
 
-    Without such a frame, that of the caller of `warn`.
+    If there is no such frame, the level of the caller of `warn`.
     """
     level = 2
     frame: FrameType | None = sys._getframe(2)

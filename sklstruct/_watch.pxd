@@ -1,9 +1,9 @@
 # Ctrl-C in long loops.
 #
 # A loop reports its work to `over`. About every tenth of a second the main thread
-# checks for signals. A handler that raises leaves its exception pending, and the flag
+# checks for signals. If a signal handler raises, its exception is pending, and the flag
 # `stop` stops the other threads. The loops then return at once without finishing, and
-# the Python function that called them calls `propagate`, which raises.
+# the Python function that called them calls `propagate`, which raises the exception.
 from cpython.exc cimport PyErr_Occurred
 from libc.stdint cimport int32_t, int64_t
 
@@ -29,7 +29,7 @@ cdef inline Watch watch_of(int32_t[::1] stop) noexcept:
 
 
 cdef inline bint over(Watch* watch, int64_t work) noexcept nogil:
-    """Whether to stop, after `work` multiplications more."""
+    """Report `work` multiplications; returns whether to stop."""
     watch.left -= work
     if watch.left > 0:
         return watch.stop[0] != 0
@@ -42,7 +42,7 @@ cdef inline bint over(Watch* watch, int64_t work) noexcept nogil:
 
 
 cdef inline int interrupt() except -1 nogil:
-    """Raise what a handler of a signal raises."""
+    """Check for signals; raise the exception of a signal handler."""
     with gil:
         return PyErr_CheckSignals()
 

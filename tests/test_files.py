@@ -156,7 +156,7 @@ def test_zstd_that_is_absent(tmp_path):
     with pytest.raises(ValueError, match=r"data.zst.*zstd.*no module compression"):
         put(path)
     assert not path.exists()
-    with pytest.raises(ValueError, match=r"data asks for zstd.*no module compression"):
+    with pytest.raises(ValueError, match=r"data needs zstd.*no module compression"):
         get(io.BytesIO(b"\x28\xb5\x2f\xfd" + DATA))
 
 

@@ -179,7 +179,7 @@ def test_commands(kind, child):
 @pytest.mark.processes
 def test_checkpoints(child):
     folder, (before, warned, after, optimality) = child(".checkpoint")
-    assert "the fit goes on" in warned and str(folder / "old.checkpoint") in warned
+    assert "the fit continues" in warned and str(folder / "old.checkpoint") in warned
     assert after == before
     assert float(optimality) <= 1e-2
     assert sorted(os.listdir(folder)) == ["old.checkpoint", "text"]

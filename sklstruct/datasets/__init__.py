@@ -1,4 +1,4 @@
-"""Texts that every machine has, generators, and readers of files that people have."""
+"""A text that comes with Python, generators of samples, and readers of files."""
 
 from typing import TYPE_CHECKING
 

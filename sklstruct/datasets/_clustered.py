@@ -46,7 +46,7 @@ def make_clustered_classes(
         \qquad g_i \sim \mathcal N(0, I_d) \text{ once per class}, \quad
         u \sim \mathcal U[0, 1]^d .
 
-    Classes that share leading digits are close, so there is a hierarchy to find.
+    Classes that share leading digits are close, which gives a hierarchy of classes.
 
     Parameters
     ----------
@@ -60,19 +60,20 @@ def make_clustered_classes(
         Samples of each class, >= 1.
 
     disperse : float, default=5.0
-        Distance of the orthants' means from the origin per coordinate (twice as much
-        on the side of the digit 0), >= 0.
+        Scale of the corners :math:`\mathrm{disperse} \cdot b_i`, >= 0.
 
     variance : float, default=8.0
         Width of the clouds per coordinate, >= 0: 8 is the set WS50 of the source, whose
-        classes are well separated, 17 the set PO50, whose classes overlap. Called
-        variance in the source; the variance proper is its square over 12.
+        classes are well separated, 17 the set PO50, whose classes overlap. The name is
+        from the source; the variance of a coordinate is the square of this width
+        over 12.
 
     shuffle : bool, default=True
-        Shuffle the samples; otherwise they are sorted by class.
+        Whether to shuffle the samples; otherwise they are sorted by class.
 
     return_centers : bool, default=False
-        Also return the corner :math:`\mathrm{disperse} \cdot b_i + g_i` of every cloud.
+        Whether to also return the corner :math:`\mathrm{disperse} \cdot b_i + g_i` of
+        every cloud.
 
     random_state : int, RandomState, Generator or None, default=None
         Seed.
@@ -86,7 +87,7 @@ def make_clustered_classes(
         Classes, 0 to n_classes - 1.
 
     centers : float64 ndarray of shape (n_classes, n_features)
-        Only with ``return_centers=True``.
+        The corners. Only with ``return_centers=True``.
 
     Raises
     ------
@@ -95,8 +96,8 @@ def make_clustered_classes(
 
     Notes
     -----
-    With more classes than the :math:`2^d` orthants, orthants are used again in turn and
-    the classes in one differ by g alone.
+    If there are more classes than the :math:`2^d` orthants, orthants are used again in
+    order, and classes of one orthant differ by g only.
 
     References
     ----------

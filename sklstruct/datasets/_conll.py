@@ -25,7 +25,7 @@ _BLANKS = re.compile("[ \t]+")
 _DOCUMENT = "-DOCSTART-"
 # A byte order mark, which a reader drops at the start of a file.
 _MARK = "\ufeff"
-# Keys of what is read that are not columns.
+# Keys of a bank that are not columns.
 _OTHERS = ("comments", "extra_rows", "sentence_ids", "separator")
 
 
@@ -37,8 +37,8 @@ def read_conll(
 ) -> Bunch:
     r"""Read a tree bank or tagged text, one word per line.
 
-    A blank line ends a sentence. The columns of a line are in UTF-8, and are strings:
-    the underscore of CoNLL-U for an absent value stays "_".
+    A blank line ends a sentence. Files are UTF-8, and values are strings: the
+    underscore of CoNLL-U for an absent value stays "_".
 
     Parameters
     ----------
@@ -47,11 +47,11 @@ def read_conll(
         holds a line break is the text itself.
 
     columns : "conllu" or sequence of str, default="conllu"
-        Names of the columns. "conllu": the ten of CoNLL-U [1]_ in lower case, ``id,
-        form, lemma, upos, xpos, feats, head, deprel, deps, misc``, or those in the
-        first line of a CoNLL-U Plus file, ``# global.columns = ID FORM UPOS``. Name the
-        columns of other files, such as ``("form", "pos", "chunk", "ner")``. A column
-        ``id`` has the numbers of the words, as in CoNLL-U.
+        Names of the columns. "conllu": the ten columns of CoNLL-U [1]_ in lower case,
+        ``id, form, lemma, upos, xpos, feats, head, deprel, deps, misc``, or the columns
+        that the first line of a CoNLL-U Plus file names, ``# global.columns = ID FORM
+        UPOS``. For other files pass the names, such as ``("form", "pos", "chunk",
+        "ner")``. A column ``id`` has the numbers of the words, as in CoNLL-U.
 
     separator : {"\t", " "}, default=None
         The separator of columns: a tab, or any number of spaces and tabs. None: a tab
@@ -63,10 +63,11 @@ def read_conll(
         One list of sentences for each column, ``bank.form[i][j]``, and:
 
         comments : list of list of str
-            Lines before each sentence, without line breaks: in files with tabs those
-            that begin with "#" and hold no tab, or whose first column is ``id``; in all
-            files additional blank lines and the documents' ``-DOCSTART-`` lines. "#" is
-            a word in files with spaces. Lines after the last sentence are left out.
+            Lines before each sentence, without line breaks. In files with tabs, lines
+            that begin with "#" are comments if they have no tab or if ``id`` is the
+            first column; in files with spaces "#" is a word. In all files, additional
+            blank lines and lines with ``-DOCSTART-`` are comments. Lines after the last
+            sentence are left out.
         extra_rows : list of list of (int, tuple of str)
             Rows of ranges of words (``1-2``) and of empty nodes (``3.1``) of each
             sentence, with the number of words before the row.
@@ -78,12 +79,12 @@ def read_conll(
     Raises
     ------
     ValueError
-        A line with another number of columns, a comment inside a sentence, numbers of
-        words that are not 1, 2, ..., or a range beyond the sentence; text that is not
-        UTF-8. The message has the file and the line.
+        If a line has another number of columns, a comment is inside a sentence, the
+        numbers of words are not 1, 2, ..., a range is beyond the sentence, or the text
+        is not UTF-8. The message has the file and the line.
 
     OSError
-        A file that cannot be read.
+        If the file cannot be read.
 
     See Also
     --------
@@ -126,28 +127,29 @@ def write_conll(
     Parameters
     ----------
     path_or_file : path-like or binary file object
-        A path is written aside and renamed, and compressed by its suffix.
+        A path is written to a temporary file, which is renamed at the end; the suffix
+        gives the compression.
 
     bank : Bunch or dict
         Lists of sentences by name of column, such as the result of `read_conll` or
-        ``{"form": X, "upos": tagger.predict(X)}``. Its ``comments``, ``extra_rows`` and
-        ``separator`` (a tab if absent) are those of `read_conll`. A missing value
-        (None, NaN or pandas' NA) is written as "_".
+        ``{"form": X, "upos": tagger.predict(X)}``. The optional ``comments``,
+        ``extra_rows`` and ``separator`` (default: a tab) are as in `read_conll`. A
+        missing value (None, NaN or pandas' NA) is written as "_".
 
     columns : None, "conllu" or sequence of str, default=None
-        Names of the columns in their order. None: those of `bank`. A column that is
-        not in `bank` is written as "_"; an absent ``id`` numbers the words.
+        Names of the columns in their order. None: the columns of `bank`. A column that
+        is not in `bank` is written as "_", but ``id`` as the numbers of the words.
 
     Raises
     ------
     ValueError
-        Columns of different lengths; a sentence or a row without words; a sentence that
-        is a string; a value that is bytes, or holds a separator or a line break; an
-        empty value in a file with spaces; comments and extra rows that `read_conll`
-        would read as words.
+        If columns have different lengths; if a sentence has no words or is a string; if
+        a value is bytes, or has a separator or a line break, or is empty in a file with
+        spaces; if `read_conll` would read a comment or extra row as a word, or a row as
+        a comment.
 
     OSError
-        A file that cannot be written. The old file is unchanged.
+        If the file cannot be written. An existing file is then unchanged.
 
     See Also
     --------
@@ -306,7 +308,7 @@ def _read(
                 break
         separator = "\t" if "\t" in line else " "
         lines = itertools.chain(head, lines)
-    # Equal values are one string: a file has few tags and many rows.
+    # Equal values share one string, as a file has few tags and many rows.
     values: dict[str, str] = {}
     for place, line in lines:
         if line.startswith("#") and _is_comment(line, names, separator):

@@ -1,4 +1,4 @@
-"""Classes of sparse, text-like samples: common words, words of a group, own words."""
+"""Sparse, text-like samples: common words, words of a group and words of a class."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 from .._checks import INT32_MAX, as_random_state, check_choice, check_memory
 from .._compat import Interval, _align_api_if_sparse, validate_params
 
-# Words drawn at a time: the arrays of a block take about 60 bytes per word.
+# Words per block of draws; the arrays of a block take about 60 bytes per word.
 _BLOCK = 2**20
 
 
@@ -58,9 +58,8 @@ def make_sparse_classes(
 ) -> tuple[Any, ...]:
     r"""Sparse samples of many classes in groups, like short texts on many subjects.
 
-    Every class has a list of its own words and shares another with the classes of its
-    group; lists are uniform draws from the d features. A sample draws its class, then
-    `n_words` words, each from
+    Every class and every group of classes has a list of words, drawn uniformly from the
+    d features. A sample draws its class, then `n_words` words, each from
 
     .. math::
 
@@ -71,10 +70,10 @@ def make_sparse_classes(
         u \sim \mathcal U[0, 1) & \text{otherwise},
         \end{cases}
 
-    where the last are common words with a long tail: the first features are the most
-    frequent. A word that came c times has the value 1 + ln c, and every sample is
+    The third case gives common words with a long tail: the first features are the most
+    frequent. A word that was drawn c times has the value 1 + ln c, and every sample is
     scaled to unit length. All draws are with replacement, so lists may share words and
-    a class may get no sample.
+    a class may have no sample.
 
     Parameters
     ----------
@@ -89,33 +88,35 @@ def make_sparse_classes(
 
     n_groups : int, default=None
         Number of groups, 1 to K; None is :math:`\lfloor \sqrt K \rfloor`. Classes are
-        shared out evenly, in random order.
+        distributed evenly over the groups, at random.
 
     n_words : int, default=40
-        Words of a sample, >= 1; about as many entries of a row are not zero.
+        Number of words of a sample, >= 1; the largest number of entries of a row.
 
     n_class_words, n_group_words : int, default=30 and 60
         Lengths of the lists, >= 1.
 
     class_share, group_share : float, default=0.12 and 0.18
-        Probabilities of a word of the class and of the group, >= 0, of sum <= 1.
+        Probabilities that a word is from the list of the class, and from the list of
+        the group; >= 0, with a sum of at most 1.
 
     exponent : float, default=3.0
-        How uneven common words are, > 0; 1 is uniform.
+        Exponent of the distribution of common words, > 0. 1 is uniform; larger values
+        make the first features more frequent.
 
     dtype : {float32, float64}, default=float32
         Type of X.
 
     return_groups : bool, default=False
-        Also return the group of every class, the hierarchy that is there to find.
+        Whether to also return the group of every class, the true hierarchy.
 
     return_words : bool, default=False
-        Also return the lists, from which the most accurate classifier that there can
-        be follows.
+        Whether to also return the lists of words, which determine the best possible
+        classifier.
 
     random_state : int, RandomState, Generator or None, default=None
-        Seed. More samples of the same classes are not had by another call: draw
-        all at once and split them.
+        Seed. Another call draws other classes: for training and test samples, draw all
+        samples at once and split them.
 
     Returns
     -------
@@ -138,10 +139,10 @@ def make_sparse_classes(
     ------
     ValueError
         If a parameter is out of its range, there are more groups than classes, or the
-        shares have a sum above 1.
+        sum of `class_share` and `group_share` is above 1.
 
     MemoryError
-        A matrix beyond this machine's memory.
+        If the matrix does not fit into this machine's memory.
 
     See Also
     --------
@@ -171,7 +172,7 @@ def make_sparse_classes(
     check_choice("dtype", dtype, ("float32", "float64"))
     entries = float(n_samples) * n_words
     lists = float(n_classes) * n_class_words + float(n_groups) * n_group_words
-    # blocks and their concatenation are there together for a moment
+    # blocks and their concatenation are in memory at the same time
     check_memory(
         2 * entries * (4 + dtype.itemsize) + 4 * lists,
         f"{n_samples} samples of {n_words} words",
@@ -216,7 +217,7 @@ def make_sparse_classes(
 
 
 def _log_counts(words: NDArray, dtype: np.dtype) -> tuple[NDArray, NDArray, NDArray]:
-    """(1 + ln count of unit length, word, entries of each row) of rows of words."""
+    """(values of rows of unit length, words, number of entries of each row)."""
     words.sort(axis=1)
     first = np.ones(words.shape, dtype=bool)
     np.not_equal(words[:, 1:], words[:, :-1], out=first[:, 1:])

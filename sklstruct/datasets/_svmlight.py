@@ -38,19 +38,21 @@ def load_sparse_labels(
     r"""Read files of sparse samples with any number of labels each.
 
     The format of the Extreme Classification Repository [1]_: the first line has the
-    numbers of samples, features and labels; a line is a sample, ``label,label,...
-    feature:value feature:value ...``, both counted from 0. A line of a sample without
-    labels begins with its features. The first line may be missing. Blank lines are an
-    error except at the end: " 0:0" is a sample without labels and features.
+    numbers of samples, features and labels; every other line is a sample,
+    ``label,label,... feature:value feature:value ...``, with labels and features
+    counted from 0. The line of a sample without labels begins with its features. The
+    first line may be missing. Blank lines are an error except at the end: " 0:0" is a
+    sample without labels and features.
 
     Parameters
     ----------
     *paths : str or path-like
-        Files, plain or packed (gzip, bzip2, xz). All get the same numbers of columns.
+        Files, plain or compressed (gzip, bzip2, xz). The matrices of all files have
+        equal numbers of columns.
 
     n_features, n_labels : int, default=None
-        Numbers of columns, >= 1. None: those of the first lines, else the largest in
-        any of the files.
+        Numbers of columns, >= 1. None: the largest number that a first line or an index
+        in any of the files needs.
 
     dtype : {float32, float64}, default=float32
         Type of X.
@@ -63,12 +65,12 @@ def load_sparse_labels(
     Raises
     ------
     FileNotFoundError
-        A file that is not there.
+        If a file does not exist.
 
     ValueError
-        No path; a line that is not a sample, or whose features do not rise; labels
-        that are not integers >= 0, or twice in one line; fewer columns than features or
-        labels; sizes in the first line that are not those of the file.
+        If there is no path; if a line is not a sample, or its features do not increase;
+        if a label is not an integer >= 0, or is twice in one line; if there are fewer
+        columns than features or labels; if the sizes in the first line are wrong.
 
     See Also
     --------
@@ -138,15 +140,16 @@ def load_sparse_labels(
 def save_sparse_labels(
     path: str | os.PathLike, X: ArrayLike | sp.spmatrix, Y: ArrayLike | sp.spmatrix
 ) -> None:
-    """Write samples of any number of labels; `load_sparse_labels` has the format.
+    """Write samples of any number of labels in the format of `load_sparse_labels`.
 
-    Values are written so that reading them gives the same numbers.
+    Values are written with enough digits to read equal numbers.
 
     Parameters
     ----------
     path : str or path-like
-        The file, compressed if its name ends with ``.gz`` or ``.bz2``. It is written
-        aside and renamed, so that an old one stays if this fails.
+        The file, compressed if its name ends with ``.gz``, ``.bz2`` or ``.xz``. It is
+        written to a temporary file, which is renamed at the end, so that an existing
+        file stays if the write fails.
 
     X : array-like or sparse matrix of shape (n_samples, n_features)
         Finite features.
@@ -157,8 +160,8 @@ def save_sparse_labels(
     Raises
     ------
     ValueError
-        Numbers of samples that differ, features that are not finite, values of Y other
-        than 0 and 1.
+        If X and Y have different numbers of samples, a feature is not finite, or Y has
+        other values than 0 and 1.
 
     OSError
         If the file cannot be written.
@@ -187,10 +190,10 @@ def save_sparse_labels(
         for i in range(X.shape[0]):
             at = slice(X.indptr[i], X.indptr[i + 1])
             labels = Y.indices[Y.indptr[i] : Y.indptr[i + 1]].tolist()
-            # shortest decimals that are read as the same number
+            # the shortest decimals that are read as equal numbers
             values = [str(value) for value in X.data[at]]
             pairs = [f"{j}:{v}" for j, v in zip(X.indices[at].tolist(), values)]
-            # a reader may drop a line of nothing
+            # a reader may skip an empty line
             line = ",".join(map(str, labels)) + " " + " ".join(pairs or ["0:0"])
             file.write(line.encode() + b"\n")
 
@@ -209,8 +212,8 @@ def _read(
                 file.seek(start)
             elif max(sizes[1:]) > _MOST_COLUMNS:
                 raise ValueError(
-                    f"the first line says {sizes[1]} features and {sizes[2]} labels; "
-                    "no more than 2^31 of each can be read"
+                    f"the first line has {sizes[1]} features and {sizes[2]} labels; at "
+                    "most 2^31 of each can be read"
                 )
             lines = _SampleLines(file, 1 + (sizes is not None))
             X, y = load_svmlight_file(
@@ -245,7 +248,7 @@ def _read(
 
 
 def _label_entries(path, y):
-    """(ptr, index) of labels read as a tuple of floats for each sample."""
+    """(ptr, label) of labels that were read as a tuple of floats for each sample."""
     ptr = np.concatenate([[0], np.cumsum([len(labels) for labels in y])])
     flat = np.array([label for labels in y for label in labels], dtype=np.float64)
     sample = np.repeat(np.arange(len(y)), np.diff(ptr))
@@ -266,17 +269,17 @@ def _label_entries(path, y):
 
 
 class _SampleLines:
-    """The lines of a file for `load_svmlight_file`, which passes over blank ones.
+    """The lines of a file for `load_svmlight_file`, which skips blank lines.
 
-    With several labels a blank line inside the file may be a sample without labels and
-    features, so that it is refused. `number` is that of the line that is parsed.
+    With several labels, a blank line inside the file may stand for a sample without
+    labels and features, so it is an error. number: number of the line that is parsed.
     """
 
     number = 0
 
     def __init__(self, file: Any, first: int) -> None:
         self._file, self._first = file, first
-        self.read = file.read  # scikit-learn looks for the method, and iterates
+        self.read = file.read  # scikit-learn needs the method, but iterates
 
     def __iter__(self) -> Iterator[bytes]:
         blank = None
@@ -291,7 +294,7 @@ class _SampleLines:
                 )
             else:
                 self.number = number
-                # Python's numbers may have "_", and scikit-learn passes over "qid:".
+                # Python's numbers may have "_", and scikit-learn ignores "qid:".
                 if b"_" in line or b"qid" in line:
                     odd = re.match(rb"[^#]*(_|qid)", line)
                     if odd:

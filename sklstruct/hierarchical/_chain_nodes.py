@@ -1,6 +1,7 @@
-"""Multinomial logistic regressions at all nodes whose product is the probability.
+"""Multinomial logistic regressions at all nodes.
 
-Predictions are compiled searches with bounds, which need few of the scores.
+The probability of a class is the product along its path. Predictions are compiled
+searches with bounds, which compute few of the scores.
 """
 
 from __future__ import annotations
@@ -27,29 +28,31 @@ from ._search_fast import search
 from ._searches import StrengthSearch, fit_at
 from ._walks_fast import narrow_rows, walk
 
-# Samples of a block of the search, whose arrays take as long to make as some hundreds.
+# Samples per block of the search. Making the arrays of a block takes as long as the
+# search of some hundreds of samples.
 _SEARCH_ROWS = 16384
 
-# Weights in single precision save, for each sample, about the time of copying nine rows
-# of weights. The copy is made from n_rows / 8 samples on.
+# Per sample, weights in single precision save about the time of copying nine rows of
+# weights. They are copied to single precision for n_rows / 8 samples or more.
 _ROWS_A_SAMPLE = 8
 
-# `rows` works on this fraction of a usual block: its arrays stay in the cache, and the
-# allocator reuses them.
+# Factor by which the blocks of `rows` are smaller than other blocks: their arrays stay
+# in the cache, and the allocator reuses them.
 _PARTS_OF_A_BLOCK = 32
 
 
-# Weights above which those of sparse samples are not stored whole.
+# Largest number of classes times features of sparse X for `ChainNodes`.
 _MOST_WEIGHTS = 2**24
 
 _BATCH_PARAMS = "C", "loss", "intercept_scaling"
 
 
 def too_wide(estimator: LinearClassifier, data: TrainingSet) -> bool:
-    """Whether the other posterior, which reads packed rows, is the faster one.
+    """Whether `DualNodes`, whose weights are packed, predict faster.
 
-    Below, searches with bounds take a tenth of its time along deep trees. Above, each
-    score of a sparse sample misses the cache, and a tree of few large leaves is faster.
+    Up to `_MOST_WEIGHTS` the searches of `ChainNodes` take a tenth of the time of
+    `DualNodes` along deep trees. With more weights each score of a sparse sample misses
+    the cache, and a tree of few large leaves is faster.
     """
     wide = float(data.X.shape[1]) * data.n_classes > _MOST_WEIGHTS
     return wide and sp.issparse(data.X) and not of_one_solver(estimator)
@@ -66,11 +69,11 @@ def fit_nodes(
     start: tuple[NDArray, NDArray] | None = None,
     nodes: NDArray | None = None,
 ) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """Fit nodes at given C, with the solver of the estimator; as `NodeProblems.fit`.
+    """Fit nodes at given C with the solver of the estimator.
 
-    Nodes of L-BFGS alone are fitted in one call, in the precision of X: a call for each
-    would take longer than a small node. Otherwise each node chooses its solver, in
-    single precision.
+    Returns the values of `NodeProblems.fit`. If L-BFGS fits all nodes, one call fits
+    them in the precision of X: a call per node would take longer than a small node.
+    Otherwise each node chooses its solver and is fitted in single precision.
     """
     settings = DescentSettings.of(estimator, "log_loss", 1.0, 0.0, stop)
     if of_one_solver(estimator):
@@ -112,11 +115,11 @@ def batch_params(estimator: LinearClassifier) -> dict:
 
 
 class ChainNodes(NodeModels):
-    """Multinomial logistic regressions of all nodes; a class has their product.
+    """Multinomial logistic regressions of all nodes.
 
-    `is_chain` is true for the estimator. The search, if there is one, chooses C of each
-    node; `searches` has it as fitted to each tree. `status` is that of
-    `NodeProblems.fit`.
+    The probability of a class is the product along its path. `is_chain` is true for the
+    estimator. A `search` that is not None chooses C of each node; `searches` has its
+    fitted copy for each tree. `NodeProblems.fit` describes `status`.
     """
 
     def __init__(
@@ -192,8 +195,8 @@ class ChainNodes(NodeModels):
         n_classes = forest.terminal.shape[1]
         width = forest.n_nodes + 2 * forest.n_rows + n_classes
         arrays = ForestArrays(*forest)
-        # SciPy would copy a transposed matrix in every product with a sparse one. Of a
-        # dense product in float32 the last digits would depend on the number of rows.
+        # SciPy would copy a transposed matrix in every product with a sparse matrix.
+        # The last digits of a dense product in float32 depend on the number of rows.
         if sp.issparse(X):
             weights = np.ascontiguousarray(self.coef.T)
         else:
@@ -219,7 +222,7 @@ class ChainNodes(NodeModels):
         self._blocks(block, X.shape[0], step, n_jobs)
 
     def best(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
-        # a search, because `rows` costs an exponential and a logarithm a class
+        # a search, because `rows` costs an exponential and a logarithm per class
         n, dense = X.shape[0], not sp.issparse(X)
         best, n_dots = np.full((n, 1), -1, dtype=np.int32), np.zeros(n, dtype=np.int64)
         model = self._model()
@@ -251,7 +254,10 @@ class ChainNodes(NodeModels):
         return self._search(self._model(), X, True, code, n_jobs)[0][:, 0]
 
     def _search(self, model, X, given, code, n_jobs):
-        """(log-probabilities, dot products) of the classes `code`, found or given."""
+        """(log-probabilities, dot products) of the classes in `code`.
+
+        given: whether `code` has the classes; else the best classes are written to it.
+        """
         log_proba, n_dots = np.empty(code.shape), np.zeros(X.shape[0], dtype=np.int64)
 
         def block(part, stop):
@@ -266,7 +272,10 @@ class ChainNodes(NodeModels):
         return ForestArrays(*self.forest), self.coef, self.intercept
 
     def _samples(self, X):
-        """(values, indices, pointers, room for scores) of X; None, None if dense."""
+        """(values, indices, pointers, room for scores) of X.
+
+        Indices and pointers of dense X are None.
+        """
         if X.shape[1] != self.coef.shape[1]:
             raise ValueError("coef of the pickled model does not fit its features")
         room = np.empty(max(self.coef.shape[0], 1), dtype=self.coef.dtype)

@@ -78,9 +78,9 @@ def _learns_batches(model: HierarchicalClassifier) -> bool:
         raise AttributeError(
             "partial_fit needs one given tree, or max_depth=0; "
             "class_weight=None or a dict; one label per sample; "
-            "and as estimator None or a LinearClassifier whose solver is not "
-            '"quasi_newton" and whose intercept_scaling is finite, which fit has '
-            "used, too, if the model is fitted"
+            "and estimator=None or a LinearClassifier whose solver is not "
+            '"quasi_newton" and whose intercept_scaling is finite. An earlier fit '
+            "must have used such an estimator, too"
         )
     return True
 
@@ -93,7 +93,7 @@ def _is_foreign(node: Any) -> bool:
 def _has_scores(model: HierarchicalClassifier) -> bool:
     """True if the nodes have scores; AttributeError if not."""
     node = model.estimator
-    if hasattr(model, "nodes_"):  # the models of fit answer, whatever was set since
+    if hasattr(model, "nodes_"):  # the fitted models answer, not the parameter
         node = next(iter(getattr(model.nodes_, "estimators", [])), None)
     if _is_foreign(node) and not hasattr(node, "decision_function"):
         # such probabilities may be 0, and meta-estimators refuse or misread scores of
@@ -116,9 +116,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     where every factor is the model of a node: a classifier over the children of the
     node, fitted to the samples whose class is below the node. For dense X the default
-    is a multinomial logistic regression; calibrated nodes (see Notes) have another
-    probability. A node with two children has one weight vector. With `n_taxonomies`
-    T > 1, :math:`P(y \mid x)` is the mean over T trees. Along a balanced binary tree a
+    is a multinomial logistic regression. Calibrated nodes have another formula (see
+    Notes). A node with two children has one weight vector. With `n_taxonomies` T > 1,
+    :math:`P(y \mid x)` is the mean over T trees. Along a balanced binary tree a
     prediction needs about :math:`\log_2 K` dot products instead of K.
 
     With several labels per sample (y an indicator matrix) a binary classifier predicts
@@ -155,8 +155,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     max_leaf : int, default=None
         Nodes with at most `max_leaf` classes become leaves, with a multinomial model
-        over these classes; at least 1. None: as "auto" chooses, or the leaves of a
-        given tree.
+        over these classes; at least 1. None: the size of `choose_shape` for calibrated
+        nodes and a builder that is given by name; else no limit.
 
     estimator : classifier, search or None, default=None
         Model of a node.
@@ -165,8 +165,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
           are *plain* with ``loss="log_loss"``, `calibration` None and
           `weight_threshold` 0: the probability of a class is the product along its
           path. All other nodes are *calibrated*: the scores of the classes of a leaf
-          enter the probability of the leaf (see Notes). So are nodes of sparse X if
-          classes times columns exceed :math:`2^{24}`, unless L-BFGS fits all nodes.
+          enter the probability of the leaf (see Notes). So are all nodes of sparse X if
+          classes times columns exceed :math:`2^{24}`, unless L-BFGS fits them.
         - `PerNodeC` or `GammaPrior`: plain nodes, with a search for C of each node.
         - Another classifier with `predict_proba`: cloned for each node. NaN in X is
           passed on to the classifier, if the tree is given: builders need finite X.
@@ -183,13 +183,13 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         half of the features.
 
     threshold : float or "f1", default=0.5
-        With several labels, labels with a larger probability are predicted; in (0, 1).
-        "f1": the threshold with the largest micro-averaged F1 on a held-out fold, at
-        least .01. It must be 0.5 with one label per sample.
+        With several labels per sample, labels with a probability above the threshold,
+        in (0, 1), are predicted. "f1": the threshold with the largest micro-averaged F1
+        on a held-out fold, at least 0.01. Must be 0.5 with one label per sample.
 
     class_weight : dict or "balanced", default=None
         Weight >= 0 of each class, as in scikit-learn; multiplies `sample_weight`.
-        Weight 0 removes the class. None with several labels.
+        Weight 0 removes the class. Must be None with several labels per sample.
 
     n_jobs : int, default=None
         Threads over nodes in `fit` and over samples in prediction. None is 1 unless
@@ -205,11 +205,12 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     Attributes
     ----------
     classes_, multilabel_ : ndarray of shape (n_classes,), bool
-        Sorted labels; the numbers of the columns of y if it was an indicator matrix.
+        Sorted labels, or the column numbers of an indicator y; True for an indicator y.
 
     label_columns_ : LabelColumns or None
         With several labels the columns of y. ``known`` are the columns with a positive
-        value (others have probability 0), ``leaves`` those of the trees: two at least.
+        value (other columns have probability 0), ``leaves`` the columns in the trees,
+        which are at least two.
 
     taxonomy_, taxonomies_, builders_ : Taxonomy, list of Taxonomy, list
         The first tree, all trees, and the builder of each, None for a given tree.
@@ -218,7 +219,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         The nodes of all trees as flat arrays; the nodes that have a model; the models.
 
     coef_, intercept_, C_, n_iter_, node_n_iter_ : ndarray or CSR matrix, int
-        If the nodes are `LinearClassifier`: weight vectors in the order of
+        If the nodes are `LinearClassifier`: weights and intercepts in the order of
         ``forest_.row`` (with several labels, of the children of ``model_nodes_``), C of
         each model, the largest number of iterations, and the iterations of each model.
 
@@ -232,7 +233,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     Notes
     -----
     Let :math:`R_l` be the sum of g (of `LinearClassifier`) over the nodes on the path
-    to leaf l. With calibrated nodes ``n_leaves_`` leaves of largest :math:`R_l` are
+    to leaf l. With calibrated nodes the ``n_leaves_`` leaves of largest :math:`R_l` are
     evaluated:
 
     .. math::
@@ -244,7 +245,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     ``nodes_.numbers`` are w_r, w_l, :math:`\eta`, c and c' of each tree. These numbers
     and ``n_leaves_`` minimise the log-loss of a fold of the training samples. On each
     level at most 4 ``n_leaves_`` nodes are evaluated; leaves below the other nodes have
-    the constant c'. With one class in y the model predicts it with probability 1.
+    the constant c' instead of c. If y has one class, its probability is 1.
 
     References
     ----------
@@ -333,24 +334,24 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
         y : array-like of shape (n_samples,) or indicator of (n_samples, n_labels)
             Labels; several per sample as a dense or sparse matrix of 0 and 1. A sample
-            may have no label. A label without a positive is never predicted, with a
-            warning.
+            may have no label. A column without a positive value gives a warning, and
+            its label is never predicted.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights. Samples of weight 0 are left out.
 
         known_levels : array-like of int of shape (n_samples,), default=None
-            For samples of which only a group of classes is known: the level of the
-            given `taxonomy` (without nodes of a single child) down to which the path
-            to y is known, at least 0. The sample trains the nodes above that level
-            only, and `y` may be any class of the group. The class is known if the
-            level is below the leaf of y, or is that of the leaf and the leaf holds y
-            alone. Each class of y needs a sample whose class is known. None: all are
-            known.
+            Level of the given `taxonomy`, at least 0, down to which the path of each
+            sample is known; nodes of a single child do not count as a level. If only
+            an inner node is known, the sample trains the nodes above it, and `y` may be
+            any class below it. The class is known if the level is larger than the level
+            of the leaf of y, or equal and the leaf has no other class. Each class of y
+            needs a sample whose class is known. None: all classes are known.
 
         **fit_params : dict
-            Parameters of the `fit` of `estimator`; those with one entry per sample
-            are split over the nodes. With metadata routing, what `estimator` requests.
+            Parameters of the `fit` of `estimator`; arrays with one entry per sample
+            are split over the nodes. With metadata routing, the parameters that
+            `estimator` requests.
 
         Returns
         -------
@@ -432,27 +433,27 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     ) -> HierarchicalClassifier:
         r"""Learn one batch of samples, with the nodes of a `LinearClassifier`.
 
-        With :math:`W_{t-1}` the weights of a node after the batches before, those of
-        its samples in batch :math:`B_t` lead to
+        Let :math:`W_{t-1}` be the weights of a node after the earlier batches, and
+        :math:`B_t` the samples of the node in this batch. The new weights are
 
         .. math::
             W_t = \arg\min_W \tfrac12 \|W - W_{t-1}\|^2
-            + C \sum_{i \in B_t} s_i\, \ell(W x_i, y_i) :
+            + C \sum_{i \in B_t} s_i\, \ell(W x_i, y_i).
 
-        block coordinate ascent on the dual problem of all samples, with one visit of
-        each block. The dual variables of earlier samples are fixed: the result is close
-        to that of one `fit`, closer for large batches, and depends on the order of the
-        batches. Samples of each batch are scored before they are learned; the last 2000
-        of them calibrate the probabilities.
+        This is block coordinate ascent on the dual problem of all samples, with one
+        visit of each block. The dual variables of earlier samples are fixed: the result
+        is close to the result of one `fit`, closer for large batches, and depends on
+        the order of the batches. The samples of each batch are scored before they are
+        learned; the last 2000 scored samples calibrate the probabilities.
 
         `estimator` None is ``LinearClassifier("auto")`` in a first batch, also for
         dense X; the default of `fit` for dense X does not learn batches.
 
-        `taxonomy` must be a given tree, or `max_depth` 0. After a `fit` or a
-        `partial_fit` the model goes on from its tree and weights; where `fit` learned
-        the tree, ``model.set_params(taxonomy=model.taxonomy_)`` gives it. Other values
-        of `taxonomy`, `max_depth` and `max_leaf` do not change the tree of a fitted
-        model, and `estimator` None then has the parameters that the model learned with.
+        `taxonomy` must be a given tree, or `max_depth` 0. A fitted model keeps its tree
+        and continues from its weights. If `fit` learned the tree, call
+        ``model.set_params(taxonomy=model.taxonomy_)`` first. Other values of
+        `taxonomy`, `max_depth` and `max_leaf` do not change the tree of a fitted model,
+        and `estimator` None then stands for the parameters of the fitted model.
 
         Parameters
         ----------
@@ -479,16 +480,16 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             If the parameters do not allow batches: another `estimator`, several trees,
             a tree that is still to be learned.
         ValueError
-            If the first call has no `classes`, or a later one others; if y has another
-            label than these; if `C`, `loss` or `intercept_scaling` of `estimator` are
-            not those of the batches before; and as in `fit`.
+            If the first call has no `classes`, or a later call has different classes;
+            if y has a label that is not in `classes`; if `C`, `loss` or
+            `intercept_scaling` of `estimator` differ from the earlier batches; and as
+            in `fit`.
 
         Notes
         -----
-        No weights are dropped while batches come: `weight_threshold` is for `fit`, and
-        the weights of a node take 4 bytes for each of its classes and of the features
-        that its samples had. ``loss="auto"`` and the number of leaves are chosen by
-        the first batch and by the window of scored samples.
+        `partial_fit` does not drop small weights (`weight_threshold` is for `fit`): a
+        node takes 4 bytes per child and feature of its samples. The first batch chooses
+        ``loss="auto"``. The last scored samples choose the number of leaves.
 
         Examples
         --------
@@ -599,8 +600,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                 return f"estimator: {refusal}"
         elif estimator is not None:
             return (
-                "estimator: with several labels per sample the nodes are those of a "
-                "LinearClassifier: leave it None or set it to one"
+                "estimator: with several labels per sample the nodes must be "
+                "LinearClassifier: leave estimator None or set it to a LinearClassifier"
             )
         return super()._refusal_of_labels()
 
@@ -613,13 +614,13 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         if self._auto_shape_allowed() and not flat_pays(data):
             square = np.einsum("ij,ij->", data.X, data.X, dtype=np.float64)
             length = float(np.sqrt(square / data.X.shape[0]))
-            # the penalty of an intercept has no natural size: that of one feature is
-            # too large beside a long row
+            # with intercept_scaling=1 the intercept is penalised as the weight of a
+            # feature of value 1, which is too much if the rows are long
             return LinearClassifier("log_loss", intercept_scaling=max(length, 1e-15))
         return plain_logistic()
 
     def _auto_shape_allowed(self):
-        """Whether no parameter limits the shape that "auto" may choose."""
+        """Whether the tree is "auto" and no parameter limits its shape."""
         bounds = self.max_depth, self.max_leaf
         auto = isinstance(self.taxonomy, str) and self.taxonomy == "auto"
         bound = isinstance(self.estimator, StrengthSearch) or bounds != (None, None)
@@ -650,12 +651,12 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             )
         check_class_weight(self.class_weight)
         if isinstance(self.taxonomy, tuple) and not self.taxonomy:
-            raise ValueError("taxonomy is an empty tuple: name a tree")
+            raise ValueError("taxonomy is an empty tuple: give at least one tree")
 
     def _read_training(self, X, y, sample_weight, known=None, reset=True):
         """(TrainingSet, class weight of every sample passed, InnerLabels or None).
 
-        known: the classes of all batches, if this is one.
+        known: for `partial_fit`, the classes of all batches.
         """
         X, y, weight, factor, index, inner = read_training(
             self, X, y, sample_weight, batch=known is not None, reset=reset,
@@ -675,7 +676,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             label = y[code < 0].tolist()[0]
             raise ValueError(
                 f"y has the label {label!r:.60}, which is not among the classes of the "
-                "first call: name all classes there"
+                "first call: pass all classes in the first call"
             )
         self.classes_, targets = classes, Targets.one_each(code, classes.size)
         return TrainingSet(X, targets, weight, index, factor.size), factor, inner
@@ -690,13 +691,13 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         ignored = sample_weight is not None and not takes_weight
         if _routing_enabled():
             params = dict(process_routing(self, "fit", **params).estimator.fit)
-            # A pipeline takes the weights for its steps.
+            # A pipeline passes the weights on to its steps.
             ignored &= "sample_weight" not in params
         if ignored:
             raise ValueError(
                 f"sample_weight: the estimator {name} takes no sample_weight; leave "
-                "sample_weight None. BaggingClassifier passes weights unless the model "
-                "is in a pipeline: make_pipeline(model)"
+                "sample_weight None. In a BaggingClassifier use make_pipeline(model), "
+                "which gets no weights"
             )
         if self.class_weight is not None:
             if not takes_weight:
@@ -743,11 +744,11 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     @available_if(_has_scores)
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """`predict_log_proba`, as scores.
+        """Log-probabilities of `predict_log_proba` as scores.
 
-        A model whose `estimator` is a classifier of another package without
-        `decision_function`, as `RandomForestClassifier`, does not have the method: the
-        probabilities of such a classifier may be 0.
+        The method does not exist if `estimator` is a classifier of another package
+        without `decision_function`, such as `RandomForestClassifier`: the probabilities
+        of such a classifier may be 0.
 
         Parameters
         ----------
@@ -759,13 +760,13 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         scores : ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``. For two classes the difference of
             the log-probabilities of the second and the first, and for one class 0, of
-            shape (n_samples,). With several labels the log-odds of each; those without
-            a positive in `fit` have the least float.
+            shape (n_samples,). With several labels the log-odds of each label; a label
+            without a positive value in `fit` has the least finite float.
 
         Raises
         ------
         MemoryError
-            As `predict_log_proba`.
+            As in `predict_log_proba`.
         """
         log_proba = self.predict_log_proba(X)
         if self.label_columns_ is not None:
@@ -786,8 +787,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         -------
         y : ndarray of shape (n_samples,)
             Labels. Ties go to the class that comes first in ``classes_``. With several
-            labels an indicator matrix of the kind of the y of `fit`: the labels of a
-            probability above ``threshold_``.
+            labels an indicator matrix of the type of the y of `fit`, with the labels
+            whose probability is above ``threshold_``.
 
         Raises
         ------
@@ -806,7 +807,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     # ------------------------------------------------------------ scikit-learn
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Metadata routing: `sample_weight` here, the rest to `estimator`.
+        """Metadata routing: `sample_weight` to this class, the rest to `estimator`.
 
         Returns
         -------
@@ -822,14 +823,14 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        if _is_foreign(self.estimator):  # which say what they make of NaN and sparse X
+        if _is_foreign(self.estimator):  # its tags say if it takes NaN and sparse X
             inner, mine = get_tags(self.estimator).input_tags, tags.input_tags
             mine.sparse, mine.allow_nan = inner.sparse, inner.allow_nan
         return tags
 
 
 def _batch_classes(classes, known):
-    """The classes of all batches; known: those of the first one, None: this is it."""
+    """The classes of all batches; known: those of earlier calls, None in the first."""
     if known is not None:
         if classes is not None and not np.array_equal(
             np.unique(as_labels(classes)), known
@@ -848,18 +849,18 @@ def _batch_classes(classes, known):
 
 
 def _check_finite(X):
-    """Raise ValueError if X, which a builder is to read, holds NaN."""
+    """Raise ValueError if X contains NaN, which builders do not accept."""
     if np.isnan(X.data if sp.issparse(X) else X).any():
         raise ValueError(
             "Input X contains NaN, and the builder of the tree needs finite X: give "
-            "the tree as taxonomy, or fill NaN in"
+            "the tree as taxonomy, or impute the missing values"
         )
 
 
 def _check_weight(weight, X):
     """Raise ValueError if sums of weighted squares leave the range of float64."""
     data = X.data if sp.issparse(X) else X
-    # fmax and fmin pass over NaN, which the user's estimator may take
+    # fmax and fmin ignore NaN, which the estimator may accept
     high, low = (f.reduce(data, axis=None, initial=0) for f in (np.fmax, np.fmin))
     top = max(1.0, float(high), -float(low))
     with np.errstate(over="ignore"):

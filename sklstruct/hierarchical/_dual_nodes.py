@@ -1,8 +1,8 @@
 """Linear models of the nodes by dual coordinate descent, and their posterior.
 
-The models are those of `linear`: a node is fitted on the columns that its samples have,
-and small weights are dropped. The posterior is in the notes of
-`HierarchicalClassifier`.
+The models are those of `sklstruct.linear`: a node is fitted on the columns that its
+samples have, and small weights are dropped. The notes of `HierarchicalClassifier` have
+the formula of the posterior.
 """
 
 from __future__ import annotations
@@ -50,33 +50,35 @@ from ._label_problems import LabelProblems
 from ._nodes import NodeModels, Run, TrainingSet, in_blocks
 from ._problems import Problems, solver_of, warn_not_converged
 
-# loss="auto" compares the losses at nodes with this part of the fold samples of all.
+# loss="auto" compares the losses at nodes that have together this fraction of the fold
+# samples of all nodes.
 _TRIED = 0.1
 
-# Assumed part of the weights that a threshold keeps, for the check of memory.
+# Assumed fraction of the weights that a threshold keeps, for the check of memory.
 _LEFT = 0.25
 
-# Routing nodes of a level that are expanded, for each evaluated leaf.
+# Routing nodes expanded per level and per evaluated leaf.
 _BEAM = 4
 
-# Candidates for n_leaves=None: the smallest whose log-loss on the fold is within
-# _TOLERANCE of the best. Larger ones are tried while a step lowers it by _GAIN.
+# Candidates for n_leaves. The smallest candidate whose log-loss on the fold is within a
+# fraction _TOLERANCE of the best is chosen. Larger candidates are tried while each
+# lowers the log-loss by a fraction _GAIN.
 _LEAF_CANDIDATES = (2, 3, 5, 8)
 _TOLERANCE = 0.015
 _GAIN = 0.003
 
-# Largest number of doubles of an `Evidence`, and the samples that are used even if they
-# need more.
+# Largest number of doubles of an `Evidence`, and the number of samples that are used
+# even if they need more.
 _FOLD_SIZE = 20_000_000
 _FEWEST = 200
 
-# Samples of a block of the search, which one thread answers.
+# Samples per block of the search; one thread predicts a block.
 _ROWS = 1024
 
-# Most outcomes of a piece of the weights of scores.
+# Largest number of outcomes of a block of weights in `over_scores`.
 _WHOLE = 1 << 15
 
-# A score so large that every scale makes a probability of 1 of it, and 0 of -_SURE.
+# A score so large that its probability is 1 at every scale; -_SURE has probability 0.
 _SURE = 1e20
 
 # Least number of new samples in the window after which the numbers of the posterior are
@@ -85,20 +87,21 @@ _FRESH = 100
 
 
 class DualNodes(NodeModels):
-    """Linear models of all nodes by dual coordinate descent, with one estimator's
-    parameters.
+    """Linear models of all nodes by dual coordinate descent, with the parameters of one
+    estimator.
 
     several: whether samples have any number of labels.
-    threshold: with several labels those of a larger probability are predicted; or "f1".
+    threshold: with several labels, labels of a larger probability are predicted; "f1"
+    chooses the threshold.
     in_batches: whether `learn` will be called: all weights are kept, and a `Window`.
     n_leaves: leaves that are evaluated for each sample.
     numbers: for each tree w_r, w_l, eta, c and c' (notes of `HierarchicalClassifier`);
     with several labels w_r, b_r, p_r, w_l, b_l, p_l.
     fold_log_loss: mean log-loss of the fold in each tree.
-    params: those of the estimator that are the same for all batches.
-    raised: labels with at least the probability of those below them, which the trees do
-    not ensure; or None. C, n_iter, status: of each model: C, epochs, and 1 if
-    `max_iter` was reached.
+    params: parameters of the estimator that are the same for all batches.
+    raised: if the trees do not ensure that a label is at least as probable as each
+    label below, the `RaisedLabels` that do; else None.
+    C, n_iter, status: for each model C, epochs, and 1 if `max_iter` was reached.
     """
 
     wide = True
@@ -114,7 +117,7 @@ class DualNodes(NodeModels):
         self.raised: RaisedLabels | None = None
         self.fresh = 0  # samples in the window since numbers were fitted to it
         self.in_batches, self.several, self.threshold = in_batches, several, threshold
-        # with several labels leaves are evaluated while they may hold an answer
+        # with several labels the search itself evaluates all leaves that may matter
         self.n_leaves = 1 if several else _LEAF_CANDIDATES[0]
         self.searches: list = []
         self.loss, self.params = estimator.loss, batch_params(estimator)
@@ -122,8 +125,8 @@ class DualNodes(NodeModels):
         self._C = float(estimator.C)
         self._max_iter = estimator.max_iter
         self._estimator = estimator
-        # of each tree: the fits of the blocks of each node, and for each node the
-        # members of the fold below it with their outcomes
+        # for each tree: the fits of the blocks of each node, and for each node the
+        # members of the fold below the node with their outcomes
         self._trees: list[
             tuple[list[list[BlockFit]], list[tuple[NDArray, Targets]]]
         ] = []
@@ -131,7 +134,7 @@ class DualNodes(NodeModels):
 
     @classmethod
     def of_chain(cls, chain: ChainNodes, estimator: LinearClassifier) -> DualNodes:
-        """The same models and probabilities, to learn batches."""
+        """Nodes with the models and probabilities of `chain`, for learning batches."""
         nodes, forest = cls(estimator, in_batches=True), chain.forest
         d, pieces = chain.coef.shape[1], []
         every = Features.of(np.arange(d, dtype=np.int32), d)
@@ -148,7 +151,7 @@ class DualNodes(NodeModels):
 
     @classmethod
     def over_scores(cls, forest: Forest, model: Any) -> DualNodes:
-        """Nodes whose columns are their scores: score j is the number in column j.
+        """Nodes for an X of scores: column j of X is score j.
 
         model: the `ScoreModel`.
         """
@@ -164,7 +167,10 @@ class DualNodes(NodeModels):
         return nodes
 
     def _assemble(self, forest: Forest, weights: NodeWeights, n_blocks: Any) -> None:
-        """Models that are not calibrated; n_blocks: the blocks of each node."""
+        """Set the attributes of models that are not calibrated.
+
+        n_blocks: the number of blocks of each model.
+        """
         models = forest.model_nodes
         self.forest, self.role, self.weights = forest, _roles(forest), weights
         self.learns_batches = not self.several and forest.n_trees == 1
@@ -186,7 +192,7 @@ class DualNodes(NodeModels):
         return data
 
     def _begin(self, problems, held, run):
-        """Check the memory; for each row of the problems its number in the fold."""
+        """Check the memory; returns the number in the fold, or -1, of each row."""
         self._check_size(problems, run.parallel.n_threads)
         number = np.full(problems.weight.size, -1, dtype=np.int64)
         number[held] = np.arange(held.size)
@@ -199,8 +205,8 @@ class DualNodes(NodeModels):
     def _solve(self, problems, number, seeds, stop, run, paused, old=None):
         """{node: fits of its blocks}, for the nodes that have samples.
 
-        paused: the begun descents of nodes. old: for each node the weights of its
-        blocks after the earlier batches.
+        paused: the `PausedDescents` of some nodes. old: for each node the weights of
+        its blocks after the earlier batches.
         """
         settings = self._settings(self.loss, self._C, stop)
 
@@ -225,9 +231,9 @@ class DualNodes(NodeModels):
         return dict(zip(order, run.parallel(fit, order)))
 
     def _choose(self, problems, number, seeds, stop, run):
-        """Set loss and C by the fold's log-loss at some of the nodes.
+        """Set loss and C to those with the least log-loss of the fold at some nodes.
 
-        Returns {node: its descents, begun}.
+        Returns {node: its `PausedDescents`}.
         """
         if problems.n_nodes == 0:  # one class
             self.loss, self._C = "squared_hinge", float(self._estimator.C)
@@ -235,7 +241,7 @@ class DualNodes(NodeModels):
         order = np.random.RandomState(seeds[:1]).permutation(problems.n_nodes)
         size = problems.sizes
         order = order[size[order] > 0]
-        if order.size > 1:  # without the root, which costs as much as all leaves
+        if order.size > 1:  # without the root, which costs as much as all leaves do
             order = order[order != size.argmax()]
         members = [members_of(problems, v, number)[0].size for v in order.tolist()]
         enough = max(_TRIED * sum(members), 100)
@@ -286,7 +292,7 @@ class DualNodes(NodeModels):
         if self._fold is None:
             held = np.empty(0, dtype=np.int32)
             if estimator.calibration is not None:
-                # in random order: where the fold is too large its first part is used
+                # in random order: if the fold is too large, its first part is used
                 known = data.known.astype(np.int32)
                 held = draw_fold(data.targets.take(known), run.rng)
                 held = run.rng.permutation(known[held])
@@ -303,7 +309,7 @@ class DualNodes(NodeModels):
         members = [members_of(problems, v, number) for v in range(problems.n_nodes)]
         most = max((f.n_iter for fit in fits.values() for f in fit), default=0)
         d = data.X.shape[1]
-        for v in np.flatnonzero(problems.sizes == 0).tolist():  # of a first batch
+        for v in np.flatnonzero(problems.sizes == 0).tolist():  # in a first batch
             m = int(problems.n_rows[v])
             whole = [(0, m)] if self.loss == "log_loss" else runs(0, m, BLOCK)
             fits[v] = [_no_fit(Piece.empty(b - a, d)) for a, b in whole]
@@ -353,8 +359,8 @@ class DualNodes(NodeModels):
         """Learn one more batch, of one tree.
 
         Samples of the batch are scored, added to the window, and then learned.
-        estimator: with the same `params`, which are those that `loss="auto"` stands for
-        or those that it chose; None has them.
+        estimator: must have the `params` of the earlier batches, or the loss and C that
+        `loss="auto"` chose. None stands for the `params` of the earlier batches.
         """
         if estimator is None:
             estimator = LinearClassifier(**self.params)
@@ -427,7 +433,7 @@ class DualNodes(NodeModels):
     # -------------------------------------------------------------- calibration
 
     def _calibrate(self, t: int, window: Window) -> None:
-        """Fit the numbers of tree t, and `n_leaves` if the user gave None."""
+        """Fit the numbers of tree t; the first tree with routing sets `n_leaves`."""
         weight, unseen = window.weight, window.unseen
         root = int(self.forest.tree_ptr[t])
         if self.several:
@@ -445,13 +451,13 @@ class DualNodes(NodeModels):
         self.numbers[t], self.fold_log_loss[t] = found
 
     def _choose_leaves(self, t: int, window: Window) -> tuple[tuple[float, ...], float]:
-        """Choose n_leaves by the fold; returns `fit_numbers` for it."""
+        """Choose n_leaves by the log-loss of the fold; returns its `fit_numbers`."""
         most = np.count_nonzero(self.role == ROLES["leaf"])
         found: list[tuple[tuple[float, ...], float]] = []
         for n_leaves in _LEAF_CANDIDATES:
             start = found[-1][0] if found else None
             found.append(fit_numbers(self._evidence(t, window, n_leaves), start))
-            if n_leaves >= most:  # all of them
+            if n_leaves >= most:  # all leaves are evaluated
                 break
             if len(found) > 1 and not found[-1][1] < (1 - _GAIN) * found[-2][1]:
                 break
@@ -464,8 +470,8 @@ class DualNodes(NodeModels):
     def _evidence(self, t: int, window: Window, n_leaves: int) -> Evidence:
         """The evidence of the members of the fold in tree t.
 
-        Nodes below which a member belongs score it by weights that had not seen the
-        member, other nodes by their final weights.
+        Nodes above the class of a member score the member by weights fitted without
+        this member, other nodes by their final weights.
         """
         forest = self.forest
         mine = self.role[forest.tree_ptr[t] : forest.tree_ptr[t + 1]]
@@ -516,7 +522,7 @@ class DualNodes(NodeModels):
         return Posterior(self, numbers, n_leaves, _BEAM * n_leaves, BEYOND)
 
     def _fill(self, posterior, X, part, kind, code, log_proba, stop, least=0.0, *more):
-        """Fill two arrays by `Posterior.answer`; returns the dot products."""
+        """Fill `code` and `log_proba`; returns the numbers of dot products."""
         n_dots = np.zeros(len(log_proba), dtype=np.int64)
         answers = kind, code, log_proba, n_dots, least, stop
         posterior.answer(as_rows(X, part), scratch_of(self), *answers, *more)
@@ -544,9 +550,9 @@ class DualNodes(NodeModels):
         least: float = 0.0,
         tree: int = 0,
     ) -> None:
-        """use(slice, code, log_proba), of `Posterior.answer`, block by block.
+        """Call use(slice, code, log_proba) with each block of `Posterior.answer`.
 
-        tree: that of the kind "nodes", log P of its first nodes, for several labels.
+        tree: the tree whose nodes the kind "nodes" asks for.
         """
         X, posterior = single(X), self._posterior()
 
@@ -580,7 +586,7 @@ class DualNodes(NodeModels):
         return best, log_proba
 
     def labels(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
-        """(sample, label) of the labels of a probability above the threshold."""
+        """(sample, label) of all labels with a probability above the threshold."""
         n_classes, least = self.forest.terminal.shape[1], np.log(self.threshold)
         found: list[tuple[NDArray, NDArray]] = []
 
@@ -590,7 +596,7 @@ class DualNodes(NodeModels):
 
         self.each(X, "labels", n_classes, use, n_jobs, least)
         sample, label = map(np.concatenate, zip(*found))
-        # a label is raised above the threshold by a label below it that is above it
+        # a label exceeds the threshold if a label below it does
         if self.raised is not None:
             return self.raised.close(sample, label)
         return sample, label
@@ -615,7 +621,7 @@ def members_of(problems: Problems, v: int, number: NDArray) -> tuple[NDArray, Ta
 
 
 def plain_numbers(several: bool) -> tuple[float, ...]:
-    """The numbers of a model without a fold."""
+    """The numbers of the posterior of models that are not calibrated."""
     return 2 * Sigmoid() if several else CHAIN
 
 
@@ -644,7 +650,7 @@ def _roles(forest: Forest) -> NDArray:
 
 
 def _answer(fits, outcomes, score):
-    """Give some outcomes of a node a score."""
+    """Set the score of some outcomes of a node."""
     first = 0
     for fit in fits:
         m = fit.fold_scores.shape[1]

@@ -21,8 +21,8 @@ from ._nodes import NodeModels, Run, TrainingSet, seeded
 class EstimatorNodes(NodeModels):
     """A classifier with `predict_proba` at every node.
 
-    params: parameters of its `fit`, for all samples that were passed.
-    n_jobs: of joblib over the nodes.
+    params: parameters of the `fit` of the classifier, for all samples that were passed.
+    n_jobs: number of joblib's jobs over the nodes.
     estimators: the fitted clones, in the order of ``forest.model_nodes``.
     """
 
@@ -41,8 +41,9 @@ class EstimatorNodes(NodeModels):
             jobs.append((model, problems.rows[at], targets.outcome.astype(np.int64)))
 
         def fit(model, rows, outcome):
-            # index the parameters as passed: after a selection of samples, the length
-            # of a list would not tell whether it has an entry per sample
+            # index the parameters as the user passed them: without the samples of
+            # weight 0 the length of a list would not tell whether the list has an entry
+            # per sample
             mine = _check_method_params(
                 range(data.n_passed), params, data.position[rows]
             )
@@ -56,8 +57,9 @@ class EstimatorNodes(NodeModels):
         for number, (model, (_, _, outcome)) in enumerate(zip(models, jobs)):
             if len(model.classes_) != outcome[-1] + 1:
                 raise ValueError(
-                    f"estimator kept {len(model.classes_)} of {outcome[-1] + 1} "
-                    f"outcomes of a node: {model!r}"
+                    f"estimator learned {len(model.classes_)} of the {outcome[-1] + 1} "
+                    f"children of a node: {model!r}. Use an estimator that keeps all "
+                    "classes of y"
                 )
             self.estimators.append(model)
             run.progress.step(
@@ -88,14 +90,14 @@ class EstimatorNodes(NodeModels):
         return np.logaddexp.reduce(of_trees, axis=1) - np.log(forest.n_trees)
 
     def best(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
-        # A call of a model costs more than a sample: a search that calls the models of
-        # the best nodes, for the samples that reach them, takes longer.
+        # A call of a model costs more than the arithmetic for a sample: a search that
+        # calls each model for the samples that reach its node takes longer.
         code, _ = self.search(X, 1, n_jobs)
         return code[:, 0], np.full(code.size, self.forest.n_rows, dtype=np.int64)
 
 
 def _conditional(model, X):
-    """Log-probabilities of the children of a node, by its model."""
+    """Log-probabilities of the children of a node from the model of the node."""
     p = np.asarray(model.predict_proba(X), dtype=np.float64)
     total = p.sum(axis=1, keepdims=True)
     if not ((p >= 0).all() and (total > 0).all() and np.isfinite(total).all()):

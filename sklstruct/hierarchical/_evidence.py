@@ -1,13 +1,15 @@
 """The numbers (w_r, w_l, eta, c, c') of the posterior with evidence, fitted to a fold.
 
-With R_l the evidence of the path to leaf l, a_y = w_l g(z_y) that of its class y and
-E_l the logarithm of the sum of exp(a_y) over the leaf,
+R_l is the evidence of the path to leaf l, a_y = w_l g(z_y) the evidence of a class y of
+the leaf, and E_l the logarithm of the sum of exp(a_y) over the classes of the leaf. If
+leaf l is evaluated,
 
-    log P(y | x) = w_r R_l + eta E_l - log Z + a_y - E_l
+    log P(y | x) = w_r R_l + eta E_l - log Z + a_y - E_l.
 
-if leaf l is evaluated. If it is not, c replaces eta E_l; c' replaces it for nodes that
-are not expanded. Z normalises over all leaves. The log-loss is smooth in (log w_r, log
-w_l, eta, c, c'), and its gradient costs no more than its value (`_numbers_fast`).
+In the mass of a leaf that is not evaluated c replaces eta E_l, and in the mass of a
+pending node (not expanded) c' replaces eta E_l. Z normalises the masses. The log-loss
+is smooth in (log w_r, log w_l, eta, c, c'), and its gradient costs no more than its
+value (`_numbers_fast`).
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from scipy.optimize import minimize
 from ..linear._calibration import prior_part
 from . import _numbers_fast as kernels
 
-# Weights of priors (eta - 1/2)² and c². The numbers are not identified if routing is
-# perfect or the evidence of leaves is constant.
+# Weights of the penalties (eta - 1/2)², c² and c'². Without penalties the numbers are
+# not identified if routing is perfect or the evidence of leaves is constant.
 _ETA_PRIOR = 2e-3
 _C_PRIOR = 1e-6
 
@@ -34,26 +36,28 @@ CHAIN = (1.0, 1.0, 0.0, 0.0, 0.0)
 
 
 class Evidence(NamedTuple):
-    """Evidence of a fold of n samples, up to L items and b evaluated leaves for each.
+    """Evidence of a fold of n samples, with up to L items and b evaluated leaves each.
 
-    The items are the leaves and the pending nodes above leaves. The classes of the
-    evaluated leaves are in `inside`; so are those of the sample's leaf, in one more
-    slot, if the leaf is not evaluated and has several.
+    The items of a sample are the leaves and the pending nodes above leaves. The true
+    leaf of a sample is the leaf of its class. `inside` has a slot for each evaluated
+    leaf, and one more slot for the true leaf if this is not evaluated and has several
+    classes.
     """
 
     route: NDArray  # (n, L)
-    kind: NDArray  # (n, L) int8, of STATES in `_evidence_fast`
+    kind: NDArray  # (n, L) int8, values of STATES in `_evidence_fast`
     inside: NDArray  # (n, b + 1, m) g of the classes of a leaf
-    length: NDArray  # (n, b + 1) int32, the number of its classes, 0 at the end
-    item: NDArray  # (n, b + 1) int32, its number among the items, -1 if not evaluated
-    # (4, n) int32: the number of items; of the sample's leaf the number of the item, or
-    # of the pending node above; its slot; and the class in it; -1: leaf of one class
+    length: NDArray  # (n, b + 1) int32, number of classes of the leaf, 0: no slot
+    item: NDArray  # (n, b + 1) int32, item of the leaf, -1 if not evaluated
+    # (4, n) int32: the number of items; the item of the true leaf, or of the pending
+    # node above; the slot of the true leaf; the place of the class in the slot. The
+    # last two are -1 if the true leaf has one class
     own: NDArray
     weight: NDArray  # (n,)
 
     @classmethod
     def empty(cls, weight: NDArray, n_items: int, b: int, m: int) -> Evidence:
-        """To be filled by `Posterior.record`."""
+        """Arrays that `Posterior.record` fills."""
         n = weight.size
         return cls(
             np.empty((n, n_items)),
@@ -67,7 +71,7 @@ class Evidence(NamedTuple):
 
 
 def log_loss_of(fold: Evidence) -> Callable[[NDArray], tuple[float, NDArray]]:
-    """The mean log-loss of the fold and its gradient, in (w_r, w_l, eta, c, c')."""
+    """A function of (w_r, w_l, eta, c, c'): mean log-loss of the fold, its gradient."""
     wide = max(fold.route.shape[1], fold.inside.shape[2], 2 * fold.item.shape[1])
     room, stop = np.empty((4, wide)), np.zeros(1, dtype=np.int32)
     share = fold.weight / fold.weight.sum()

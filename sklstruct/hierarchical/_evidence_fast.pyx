@@ -9,19 +9,20 @@ its path. The b leaves of largest R are evaluated, and their classes have eviden
 
 Probabilities sum to 1 for all values of the numbers. g is the evidence of
 `linear._calibration`; for the multinomial loss R is a sum of log-probabilities, so that
-eta = c = 0 is the product along the path. A leaf of one class has no classifier and the
-evidence c. The evaluated leaves depend on x alone, and so does the answer. Routing
-nodes are expanded level by level, the `beam` best of each level. The others are
-pending: their mass is exp(w_r R + c'). It is distributed over the leaves below, in
-proportion to exp(w_r R), if the probability of one of them is needed. A search
-evaluates further leaves only while their mass could hold the answer.
+eta = c = 0 is the product along the path. A leaf of one class has no classifier; c
+replaces its eta E_l. The evaluated leaves depend on x alone, and so do the
+probabilities. Routing nodes are expanded level by level, the `beam` best nodes of each
+level. Other routing nodes are pending: their mass is exp(w_r R + c'). The mass is
+distributed over the leaves below, in proportion to exp(w_r R), if the probability of
+one of these leaves is needed. A search evaluates further leaves only while their mass
+could exceed the best probability.
 
-The probability of several trees is the mean of theirs. A class whose leaf is evaluated
-in some tree has at most its probability there plus the largest ones of the other trees;
-the class is left out if this is less than the k-th best probability so far. A class
-whose leaf is evaluated in no tree has at most the sum of the largest masses of the
-leaves and pending nodes left; these are evaluated, largest first, until the sum is less
-than the k-th best probability.
+With several trees the probability is the mean over trees. A class whose leaf is
+evaluated in some tree has at most its probability there plus the largest probability of
+a class in each other tree; the class is left out if this is less than the k-th best
+probability so far. A class whose leaf is not evaluated in any tree has at most the sum
+of the largest masses of the leaves and pending nodes left; these are evaluated, largest
+first, until the sum is less than the k-th best probability.
 
 With several labels per sample (`several`) every outcome of a node is a yes/no question
 with the log-odds t = w sign(z) |z|^p + b, conditional on a yes at the parent; (w, b, p)
@@ -32,8 +33,8 @@ is (w_r, b_r, p_r) at routing nodes and (w_l, b_l, p_l) at leaves:
 Nothing is normalised, and a node is at least as probable as each node below it: the
 masses of leaves and pending nodes are bounds, and the search is the same.
 
-Cost of a sample: the stored weights of its features at the routing nodes and at b
-leaves a tree, and n_classes steps if k > 1.
+Cost per sample: the stored weights of its features at the expanded routing nodes and at
+the evaluated leaves; n_classes steps if P of all classes is computed or bounded.
 """
 
 cimport cython
@@ -62,7 +63,7 @@ cdef enum:
     PENDING = 1
     REACHED = 2
     EVALUATED = 3
-    COMPARED = 4  # its classes too, or a pending node without mass
+    COMPARED = 4  # its classes are compared; or a pending node that is expanded
     # Kinds of answers of `Posterior`.
     BEST = 0
     LABELS = 1
@@ -79,7 +80,7 @@ LOSSES = {"squared_hinge": 0, "ovr_log_loss": 1, "log_loss": 2}
 cdef inline double scaled_total(
     Py_ssize_t m, double* a, double w, double* room,
 ) noexcept nogil:
-    """a *= w; log of the sum of exp(a)."""
+    """Multiply a by w; returns the log of the sum of exp(a)."""
     cdef Py_ssize_t k
     cdef double top
     for k in range(m):
@@ -90,9 +91,10 @@ cdef inline double scaled_total(
 
 @cython.final
 cdef class Unseen:
-    """Scores of samples of the fold by weights that had not seen them.
+    """Scores of samples of the fold by weights fitted without the samples.
 
-    Those of sample i at node[j] begin at scores[place[j]], ptr[i] <= j < ptr[i + 1].
+    The scores of sample i at node[j], ptr[i] <= j < ptr[i + 1], begin at
+    scores[place[j]].
     """
 
     cdef const int64_t[::1] ptr
@@ -119,10 +121,10 @@ cdef class Unseen:
 
 @cython.final
 cdef class Scratch:
-    """One sample, and work arrays for it; each thread has its own."""
+    """One sample, and work arrays for it; each thread has its own object."""
 
     cdef FloatRows keep         # the samples that the pointers point into
-    cdef Unseen unseen          # None unless they are those of the fold
+    cdef Unseen unseen          # None unless the samples are those of the fold
     cdef Py_ssize_t i           # number of the sample
     cdef Py_ssize_t n           # entries of the sample
     cdef const float* x
@@ -142,12 +144,12 @@ cdef class Scratch:
     cdef double[::1] a
     cdef double[::1] e
     cdef double[::1] top        # (n_trees,) largest probability of any class
-    cdef double[::1] rest       # (n_trees,) of a class that is not evaluated
-    cdef double[::1] known      # (n_trees,) of a class that is
+    cdef double[::1] rest       # (n_trees,) largest of a class that is not evaluated
+    cdef double[::1] known      # (n_trees,) largest of a class that is evaluated
     cdef int64_t n_dots
 
     def __init__(self, Py_ssize_t n_nodes, Py_ssize_t lanes, Py_ssize_t wide):
-        """wide: the most children of a node, or the trees if they are more."""
+        """wide: the largest number of children of a node, or of trees if larger."""
         import numpy as np
 
         doubles, ints = np.empty((5, n_nodes)), np.empty((3, n_nodes), dtype=np.int32)
@@ -272,9 +274,9 @@ cdef class Posterior:
             work.route[child + j] = work.route[v] + work.a[j] - total
 
     cdef double evaluate(self, Scratch work, Py_ssize_t t, Py_ssize_t v) noexcept nogil:
-        """Conditionals of the classes of a leaf of tree t; returns E, or 0.
+        """Set work.value of leaf v of tree t and of its classes; returns E, or 0.
 
-        The mass of the leaf stays.
+        The mass of the leaf does not change. 0: one class, or several labels.
         """
         cdef Py_ssize_t m = self.n_child[v], j, child = self.first_child[v]
         cdef double total = 0
@@ -289,7 +291,10 @@ cdef class Posterior:
         return total
 
     cdef Py_ssize_t expand_tree(self, Scratch work, Py_ssize_t t) noexcept nogil:
-        """Masses of the leaves and pending nodes work.items of a tree; their number."""
+        """Set the masses of the leaves and pending nodes of a tree.
+
+        They are listed in work.items; returns their number.
+        """
         cdef Py_ssize_t root = self.tree_ptr[t], n_queue = 1, n_next, n_items = 0
         cdef Py_ssize_t j, k, v, child, n_best
         cdef double w_r = self.scalars[t, 0], eta = self.scalars[t, 2]
@@ -376,9 +381,9 @@ cdef class Posterior:
     cdef Py_ssize_t share_out(
         self, Scratch work, Py_ssize_t t, Py_ssize_t v,
     ) noexcept nogil:
-        """Expand a pending node: masses of the leaves below; returns their number.
+        """Distribute the mass of a pending node over the leaves below.
 
-        These leaves are the last entries of work.queue.
+        These leaves are the last entries of work.queue; returns their number.
         """
         cdef Py_ssize_t n_queue = 1, at = 0, k, child, n_below = 0
         cdef double w_r = 1 if self.several else self.scalars[t, 0], less = 0
@@ -432,7 +437,7 @@ cdef class Posterior:
     cdef inline void read(
         self, FloatRows rows, Py_ssize_t i, Scratch work
     ) noexcept nogil:
-        """Take row i as the sample, of which no node is evaluated yet."""
+        """Take row i as the sample, and reset the states of the nodes."""
         cdef Py_ssize_t j
         work.i, work.n = i, rows.row(i, &work.x, &work.index)
         for j in range(work.n_touched):
@@ -483,7 +488,7 @@ cdef class Posterior:
         return v, v + 1
 
     cdef double bound(self, Scratch work, Py_ssize_t y) noexcept nogil:
-        """Sum over trees of P(y | x), or of the mass of a leaf not evaluated."""
+        """Sum over trees of P(y | x), or of the mass above y if it is not evaluated."""
         cdef Py_ssize_t t, v
         cdef double total = 0, p
         for t in range(self.terminal.shape[0]):
@@ -506,7 +511,7 @@ cdef class Posterior:
         cdef Py_ssize_t last = best.shape[0] - 1
         cdef int favourites
         cdef double unseen
-        # of several trees log_proba holds sums of probabilities until the end
+        # with several trees log_proba holds sums of probabilities until the end
         for k in range(last + 1):
             best[k], log_proba[k] = -1, -INFINITY
         for t in range(n_trees):
@@ -520,12 +525,12 @@ cdef class Posterior:
                 self.compare(work, t, v)
         if n_trees > 1:
             self.largest_left(work)
-        # first the most probable classes of each tree: the others then rarely qualify
+        # first the most probable classes of each tree: others then rarely qualify
         for favourites in range(n_trees > 1, -1, -1):
             for j in range(n_done):
                 t = self.tree_of(t, work.items[j])
                 self.insert(work, t, work.items[j], favourites, best, log_proba)
-        # then what may hold a better class, largest mass first
+        # then the nodes that may hold a better class, largest mass first
         while True:
             v = self.largest_left(work)
             unseen = work.rest[0]
@@ -546,7 +551,7 @@ cdef class Posterior:
                 self.largest_left(work)
             self.insert(work, t, v, False, best, log_proba)
         for k in range(last + 1):
-            # scores that are not numbers leave some out
+            # best is -1 if scores are not numbers
             if n_trees > 1 and best[k] >= 0:
                 log_proba[k] = self.log_mean(work, best[k])
 
@@ -559,7 +564,7 @@ cdef class Posterior:
         return t
 
     cdef void compare(self, Scratch work, Py_ssize_t t, Py_ssize_t v) noexcept nogil:
-        """Mark an evaluated leaf of tree t; `known` bounds its classes for others."""
+        """Mark an evaluated leaf of tree t, and update work.known with its classes."""
         cdef Py_ssize_t child, first, last
         cdef double p = -INFINITY
         work.state[v] = COMPARED
@@ -572,10 +577,11 @@ cdef class Posterior:
         work.known[t] = p if p > work.known[t] else work.known[t]
 
     cdef Py_ssize_t largest_left(self, Scratch work) noexcept nogil:
-        """The node of largest mass of those that are not compared, -1: none is left.
+        """The node of largest mass that is not compared yet, or -1.
 
-        Sets work.rest, the largest mass of these nodes in each tree, and work.top, the
-        largest probability that a class can have there. Of one tree: log of the mass.
+        Sets work.rest, the largest mass of such a node in each tree, and work.top, the
+        largest probability of any class in each tree. With one tree work.rest is the
+        log of the mass, and work.top is not set.
         """
         cdef Py_ssize_t n_trees = self.terminal.shape[0], t, j, v, found = -1
         cdef double* mass = &work.rest[0]
@@ -666,7 +672,7 @@ cdef class Posterior:
         return total
 
     cdef double log_mean(self, Scratch work, Py_ssize_t y) noexcept nogil:
-        """log P(y | x); all trees are expanded."""
+        """log P(y | x). All trees must be expanded."""
         cdef Py_ssize_t t, n_trees = self.terminal.shape[0]
         if n_trees == 1:
             return self.exact(work, 0, y)
@@ -680,12 +686,12 @@ cdef class Posterior:
         double[:, ::1] log_proba, int64_t[::1] n_dots, double least,
         int32_t[::1] stop, Unseen unseen=None, Py_ssize_t tree=0,
     ):
-        """Answers for each row, and the numbers of dot products.
+        """Fill the answers for each row, and the numbers of dot products.
 
         kind: "best", the most probable classes, as many as `code` has columns, and
         their log P(y | x); "labels", code[i, y] = whether log P(y | x_i) > least, and
-        these log P; "given", the log P of the class code[i, 0]; "all", that of all
-        classes; "nodes", that of the first nodes of a tree, for yes/no questions.
+        these log P; "given", log P of the class code[i, 0]; "all", log P of all
+        classes; "nodes", log P of the first nodes of a tree, for yes/no questions.
         """
         cdef Watch watch = watch_of(stop)
         cdef Py_ssize_t i, t, y

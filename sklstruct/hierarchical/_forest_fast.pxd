@@ -13,7 +13,7 @@ cdef struct TreeNode:
     int32_t n_child
     int32_t row
     int32_t node_class
-    # a class below has at least this part of the node's probability
+    # some class below has at least this fraction of the node's probability
     float share
 
 
@@ -23,7 +23,7 @@ cdef struct ForestView:
     const int32_t* tree_ptr
     const int32_t* terminal
     TreeNode* node
-    # the nodes with children, parents first; n_inner of all trees, in order
+    # the n_inner nodes with children, of all trees in order, parents first
     int32_t* inner
     Py_ssize_t n_inner
     # models on the longest path

@@ -4,16 +4,16 @@ The trees ("forest") share one numbering of nodes: tree t has the nodes
 tree_ptr[t] ... tree_ptr[t + 1], its root first, parents before children, the children
 of a node consecutive. Node v has n_child[v] children from first_child[v] on; its model
 is the rows row[v] ... of coef, one row for two children (the logit of the second), one
-for each child otherwise. node_class[v] is the class of a
-terminal node, -1 otherwise; terminal[t, c] the inverse. No node has a single child.
+row per child otherwise. node_class[v] is the class of a terminal node, -1 otherwise;
+terminal[t, c] is the terminal node of class c. No node has a single child.
 
 The probability of a class is the mean over trees of the product along its path.
 Every probability that is returned is a sum of conditional log-probabilities from the
-root down, in the same order in every function, so that two routes to one number agree
-to the rounding of the scores.
+root down, in the same order in every function, so that two functions that return the
+same number agree up to the rounding of the scores.
 
-Costs for a sample, d features: `full_rows` all rows of coef (by one matrix product
-outside) and an exponential a node. `_search_fast` and `_walks_fast` need fewer.
+`full_rows` costs, per sample, a product with all rows of coef (one matrix product of
+the caller) and an exponential per node. `_search_fast` and `_walks_fast` need fewer.
 
 If a score is not a number (a sum of infinities of both signs), the kernels return False
 and the caller raises ValueError.
@@ -81,8 +81,8 @@ def full_rows(
 ):
     """Log-probabilities (n, K) from the scores z (n, rows of coef).
 
-    soft: log(1 + exp(-|z|)), by NumPy: its loops are vectorised, those of the C library
-    are not. work: one double for each node, and for each class and tree.
+    soft: log(1 + exp(-|z|)) by NumPy, whose loops are vectorised; the functions of the
+    C library are not. work: one double for each node, and for each class and tree.
     """
     cdef ForestView* f = &forest.view
     cdef TreeNode* at

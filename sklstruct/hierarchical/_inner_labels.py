@@ -5,10 +5,11 @@ are positive. A label that is an inner node gets its own leaf below this node. T
 conditional probability of that leaf is 1, so that the label has the probability of the
 node, which is at least that of the labels below it.
 
-Two trees do not have such a node: if the label is above all others, its node is the
-root, which has probability 1 whether a sample has labels or not; and `max_depth` or
-`max_leaf` may merge the node with others. There the label is a question like others,
-and `RaisedLabels` gives the label at least the probability of the labels below it.
+In two cases the tree has no such node. If the label is above all other labels, its node
+is the root, which has probability 1 even for samples without labels. `max_depth` or
+`max_leaf` may merge the node with other nodes. In both cases the label is a yes/no
+question like other labels, and `RaisedLabels` gives the label at least the probability
+of the labels below it.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from ..taxonomy._io import is_nest, parents_of
 
 
 class RaisedLabels(NamedTuple):
-    """P(l) becomes the largest P of l and of the labels below it."""
+    """Replaces P(l) by the maximum of P(l) and of P of the labels below l."""
 
-    below: sp.csr_matrix  # (n_labels, n_labels): 1 at each label and those below it
+    below: sp.csr_matrix  # (n_labels, n_labels): row l is 1 at l and the labels below
 
     def raise_rows(self, log_proba: NDArray) -> None:
         """Change log-probabilities (n, n_labels) in place."""
@@ -34,7 +35,7 @@ class RaisedLabels(NamedTuple):
         np.maximum.reduceat(each, self.below.indptr[:-1], axis=1, out=log_proba)
 
     def close(self, sample: NDArray, label: NDArray) -> tuple[NDArray, NDArray]:
-        """Pairs (sample, label) with the labels above each, sorted."""
+        """The pairs (sample, label) and the pairs of the labels above, sorted."""
         pairs = np.ones(sample.size, dtype=np.int64), (sample, label)
         shape = int(sample.max(initial=-1)) + 1, self.below.shape[0]
         closed = sp.csr_matrix(sp.csr_matrix(pairs, shape=shape) @ self.below.T)
@@ -45,8 +46,8 @@ class RaisedLabels(NamedTuple):
 class InnerLabels(NamedTuple):
     """The labels that are inner nodes of a map to parents."""
 
-    parents: dict[Any, Any]  # the map, with a leaf for each of them
-    above: sp.csr_matrix  # (L, L): 1 at each label and those above it
+    parents: dict[Any, Any]  # the map, with a new leaf for each of these labels
+    above: sp.csr_matrix  # (L, L): row l is 1 at l and the labels above
 
     @classmethod
     def of(cls, taxonomy: Any, n_labels: int) -> InnerLabels | None:
@@ -73,7 +74,7 @@ class InnerLabels(NamedTuple):
             ):
                 steps += 1
                 if steps > len(parents):
-                    raise ValueError(f"cycle: the parents of {label!r} lead back to it")
+                    raise ValueError(f"taxonomy has a cycle: {label!r} is above itself")
                 if node in inner:
                     pairs.append((label, node))
         own = np.arange(n_labels)
@@ -87,8 +88,8 @@ class InnerLabels(NamedTuple):
         taken = {f"label {v}" for v in inner} & {*parents, *parents.values()}
         if taken:
             raise ValueError(
-                f"taxonomy has the node {taken.pop()!r}, a name that the node of this "
-                "label needs: rename the node"
+                f"taxonomy has the node {taken.pop()!r}, a name that is reserved for "
+                "the inner node of this label: rename the node"
             )
 
         def name(node):
@@ -98,14 +99,14 @@ class InnerLabels(NamedTuple):
         return cls(wrapped | {label: name(label) for label in inner}, above)
 
     def close(self, Y: sp.csr_matrix) -> sp.csr_matrix:
-        """Y with the labels above its positives."""
+        """Y with 1 also at the labels above its positive labels."""
         closed = sp.csr_matrix(Y @ self.above)
         closed.sort_indices()
         closed.data = np.ones(closed.data.size, dtype=Y.dtype)
         return closed
 
     def raised(self, known: NDArray) -> RaisedLabels:
-        """Of the known labels, numbered from 0."""
+        """The `RaisedLabels` of the known labels, numbered from 0."""
         return RaisedLabels(self.above[known][:, known].T.tocsr())
 
     def sizes(self, known: NDArray) -> NDArray:
@@ -115,7 +116,7 @@ class InnerLabels(NamedTuple):
 
 
 def _name(node: Any, n_labels: int) -> Any:
-    """The number of a label as an integer: a column of parents with NaN has floats."""
+    """The node, as int if it is a label: a column of parents with NaN has floats."""
     whole = isinstance(node, float) and node.is_integer()
     return int(node) if whole and 0 <= node < n_labels else node
 

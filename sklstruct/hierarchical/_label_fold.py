@@ -1,7 +1,7 @@
-"""Scores of a fold, and what is fitted to them for several labels per sample.
+"""Scores of a fold, and the numbers fitted to them for several labels per sample.
 
 With several labels each node that a sample of the fold reaches scores a yes/no question
-for each of its children, by weights that had not seen the sample. Two sigmoids, one for
+for each of its children, by weights fitted without the sample. Two sigmoids, one for
 routing nodes and one for leaves, are fitted to these scores.
 """
 
@@ -31,9 +31,9 @@ WINDOW = 2000
 class NodeFold(NamedTuple):
     """The members of the fold that reach a node."""
 
-    member: NDArray  # their numbers in the fold
-    targets: Targets  # the outcomes of each
-    scores: NDArray  # (members, outcomes), of weights that had not seen them
+    member: NDArray  # numbers of the members in the fold
+    targets: Targets  # the outcomes of each member
+    scores: NDArray  # (members, outcomes), by weights fitted without the members
 
 
 class Window(NamedTuple):
@@ -42,7 +42,7 @@ class Window(NamedTuple):
     X: Samples
     targets: Targets
     weight: NDArray
-    unseen: dict[int, NodeFold]  # of each node with a model
+    unseen: dict[int, NodeFold]  # for each node with a model
 
     def check(self, n_features: int, n_classes: int) -> None:
         """ValueError if the arrays of a damaged pickle contradict each other."""
@@ -57,7 +57,7 @@ class Window(NamedTuple):
             check_length("scores", node.scores, node.member.size, "one per member")
 
     def followed_by(self, other: Window) -> Window:
-        """The last `WINDOW` samples of this window and the other."""
+        """The last `WINDOW` samples of this window and then the other window."""
         n_old, n_new = self.weight.size, other.weight.size
         kept = slice(max(n_old + n_new - WINDOW, 0), n_old + n_new)
         parts: list[Any] = [self.X, other.X]
@@ -102,8 +102,8 @@ def choose_threshold(
 ) -> float:
     """The threshold of the largest micro-averaged F1 on the fold.
 
-    rows(part): the log-probabilities of all labels for a part of the fold, where they
-    are above that of `LEAST`.
+    rows(part): the log-probabilities of all labels for a part of the fold, -inf where
+    the probability is not above `LEAST`.
     """
     if weight.size == 0:
         return 0.5
@@ -124,7 +124,7 @@ def choose_threshold(
 
 
 def unseen_scores(folds: dict[int, NodeFold], n: int) -> Unseen:
-    """The scores of the nodes of all trees, by sample of a fold of n."""
+    """The scores of the nodes of all trees, by sample of the fold of n samples."""
     nothing = [np.empty(0, dtype=np.int64)]
     sizes = [f.member.size for f in folds.values()]
     node = np.repeat(np.array(list(folds), dtype=np.int32), sizes)

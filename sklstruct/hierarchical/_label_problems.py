@@ -2,8 +2,8 @@
 
 The samples of a node are those with a label below it; the root has all samples. Its
 outcomes are its children, each a binary problem: does the sample have a label below
-this child? A sample may belong to several branches, so that the rows of a node are not
-a range as in `NodeProblems`; they are copied while the node is fitted.
+this child? A sample may belong to several branches, so the rows of a node are not a
+range as in `NodeProblems`; they are copied while the node is fitted.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ._nodes import TrainingSet
 def outcome_starts(taxonomy: Taxonomy) -> list[tuple[int, NDArray]]:
     """(v, positions) of the nodes with a model, in the order of `Forest.model_nodes`.
 
-    The classes of outcome k of node v have the positions[k], ..., positions[k + 1] - 1
-    in ``taxonomy.class_sets.order``.
+    The classes of outcome k of node v are at positions[k], ..., positions[k + 1] - 1 of
+    ``taxonomy.class_sets.order``.
     """
     _, start, stop = taxonomy.class_sets
     found = []
@@ -39,8 +39,8 @@ class LabelProblems:
     """The problems of all nodes with a model, in the order of `Forest.model_nodes`.
 
     n_below: for each label that is an inner node the number of labels at and below it,
-    else 0. At the node that holds exactly these labels, the label
-    itself has the probability 1.
+    else 0. At the node with exactly these labels, the leaf of the label has the
+    probability 1.
     """
 
     def __init__(self, taxonomy: Taxonomy, data: TrainingSet, n_below: NDArray) -> None:
@@ -81,7 +81,7 @@ class LabelProblems:
         self.n_entries = np.array([length[r].sum() for r in rows], dtype=np.int64)
 
     def _entries(self, v):
-        """(samples of node v, and for each of their children: number, child)."""
+        """(samples of node v; number of the sample, child) of each positive outcome."""
         starts, n = self._starts[v], self.weight.size
         part = slice(self._first[starts[0]], self._first[starts[-1]])
         child = np.searchsorted(starts, self._place[part], side="right") - 1
@@ -94,7 +94,7 @@ class LabelProblems:
         return rows, number, child
 
     def targets_of(self, v: int) -> tuple[NDArray, Targets]:
-        """(the samples of a node, for each the children with a label below them)."""
+        """(samples of a node, for each sample the children with one of its labels)."""
         rows, number, child = self._entries(v)
         ptr = np.searchsorted(number, np.arange(rows.size + 1)).astype(np.int64)
         m = int(self.n_outcomes[v])

@@ -78,10 +78,10 @@ class NodeAnswersMixin(LabelsMixin):
     def n_dot_products(self, X: ArrayLike) -> np.ndarray:
         """Number of dot products with weight vectors that `predict` makes per sample.
 
-        A node with two children counts 1, one with m > 2 children m; the flat model of
-        K classes K. The average over test samples is the usual measure of cost. All
-        models of another `estimator` are called. Samples that are searched again in
-        double precision have slightly larger numbers.
+        A node with two children counts 1, a node with m > 2 children counts m; the flat
+        model of K > 2 classes counts K. The average over test samples is the usual
+        measure of cost. For another `estimator` every node counts. Samples that are
+        searched again in double precision have slightly larger numbers.
 
         Parameters
         ----------
@@ -109,15 +109,15 @@ class NodeAnswersMixin(LabelsMixin):
             Features.
 
         tree : int, default=0
-            Number of the tree in ``taxonomies_`` whose nodes are meant. The
-            :math:`P(y \mid x)` are means over all trees.
+            Number of the tree in ``taxonomies_``. With one label per sample
+            :math:`P(y \mid x)` is the mean over all trees.
 
         Returns
         -------
         proba : ndarray of shape (n_samples, n_nodes)
             Column v is node v of ``taxonomies_[tree]``, the root being 0.
             `Taxonomy.find` gives the node of a name, `Taxonomy.node_paths` the paths of
-            all of them, and `Taxonomy.classes_below` the classes below one.
+            all nodes, and `Taxonomy.classes_below` the classes below a node.
 
         Raises
         ------
@@ -164,8 +164,8 @@ class NodeAnswersMixin(LabelsMixin):
         r"""The path of most probable nodes with :math:`P(v \mid x) \ge` `threshold`.
 
         The path starts at the root and goes to the most probable child as long as this
-        child has at least the probability `threshold`. With a threshold above ½ its
-        last node is the smallest one of that probability.
+        child has at least the probability `threshold`. With a threshold above ½ the
+        last node is the smallest node of at least that probability.
 
         Parameters
         ----------
@@ -233,11 +233,12 @@ class NodeAnswersMixin(LabelsMixin):
     def predict_set(self, X: ArrayLike, alpha: float = 0.1) -> sp.csr_matrix:
         r"""The smallest set of classes of probability :math:`1 - \alpha` or more.
 
-        The set has the most probable classes, as few as sum to :math:`1 - \alpha`. If
-        the probabilities are exact, the true class is in the set for a part of at least
-        :math:`1 - \alpha` of the samples. A conformal wrapper such as MAPIE's
-        ``SplitConformalClassifier`` guarantees that, with samples held out for it.
-        `predict_at` gives the smallest set that is a node.
+        The set has the fewest most probable classes whose probabilities sum to at least
+        :math:`1 - \alpha`. If the probabilities are exact, the set contains the true
+        class for at least a fraction :math:`1 - \alpha` of the samples. A conformal
+        wrapper such as MAPIE's ``SplitConformalClassifier`` guarantees this fraction
+        by means of held-out samples. `predict_at` gives the smallest set that is a
+        node.
 
         Parameters
         ----------
@@ -324,15 +325,15 @@ class NodeAnswersMixin(LabelsMixin):
         Returns
         -------
         features : dict
-            For each child, by the last label of its path, the pairs (feature, weight)
-            of the largest weights, largest first. With two children a node has one
-            weight vector, for the second: the weights of the first are its negative.
+            For each child (the last label of its path is the key) the pairs (feature,
+            weight) of the largest weights, largest first. A node with two children has
+            one weight vector, for the second child; the first child has its negative.
 
         Raises
         ------
         ValueError
-            If node or tree do not exist, the node has a single class, names do not
-            match X, or the models of `estimator` have no weights.
+            If `node` or `tree` does not exist, `k` is less than 1, the node has a
+            single class, names do not match X, or the node models have no weights.
 
         Examples
         --------

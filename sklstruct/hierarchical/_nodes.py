@@ -28,9 +28,9 @@ class TrainingSet(NamedTuple):
     """The samples of positive weight."""
 
     X: Samples
-    targets: Targets  # number of the class of each, or of its labels
+    targets: Targets  # number of the class, or of the labels, of each sample
     weight: NDArray
-    position: NDArray  # of each among the n_passed samples of `fit`
+    position: NDArray  # of each sample among the n_passed samples of `fit`
     n_passed: int
     # for each sample the number of classes that it may have: 1 if its class is known,
     # else the number below a node of the given tree; None: all classes are known
@@ -54,7 +54,7 @@ class TrainingSet(NamedTuple):
 
     @property
     def code(self) -> NDArray:
-        """Number of the class of each; for one label per sample."""
+        """Number of the class of each sample; for one label per sample."""
         return self.targets.outcome.astype(np.int64)
 
     def by_label(self) -> tuple[Any, NDArray, NDArray]:
@@ -90,7 +90,7 @@ class NodeModels(CheckedState, ABC):
     """Steps that the fit of a tree reports; None: not known."""
 
     learns_batches: bool = False
-    """Whether the fitted models can be those of `DualNodes.learn`."""
+    """Whether `DualNodes.learn` can continue from the fitted models."""
 
     forest: Forest
 
@@ -121,7 +121,7 @@ class NodeModels(CheckedState, ABC):
 
     @abstractmethod
     def rows(self, X: Samples, use: Use, n_jobs: int | None) -> None:
-        """use(slice, log-probabilities of all classes) for blocks of rows."""
+        """Call use(slice, log-probabilities of all classes) for each block of rows."""
 
     @abstractmethod
     def best(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
@@ -147,7 +147,7 @@ class NodeModels(CheckedState, ABC):
 def in_blocks(
     block: Callable[[slice, NDArray], Any], n: int, step: int, n_jobs: int | None
 ) -> None:
-    """block(slice, flag that stops all threads) for n rows, in threads."""
+    """Call block(slice, flag that stops all threads) for all blocks, in threads."""
     with ThreadMap(n_jobs) as parallel, stop_flag() as stop:
         parallel(lambda part: block(part, stop), row_blocks(n, step))
 

@@ -9,8 +9,8 @@ where d E_l / d w_l is the mean of g under exp(a - E_l), and d log Z the mean of
 under exp(M - log Z). The evidence of an evaluated leaf is computed once, even if it is
 also the leaf of the sample's class.
 
-Cost: an exponential for each leaf and for each class of the evaluated leaves and of the
-sample's own.
+Cost: an exponential per item and per class of the evaluated leaves and of the true leaf
+(the leaf of the sample's class).
 """
 
 from libc.math cimport INFINITY, log
@@ -53,10 +53,10 @@ def log_loss(
     const double[::1] numbers, double[::1] gradient, double[:, ::1] room,
     int32_t[::1] stop,
 ):
-    """The mean log-loss at (w_r, w_l, eta, c, c'); gradient (5,) in those.
+    """The mean log-loss at numbers = (w_r, w_l, eta, c, c'); fills gradient (5,).
 
-    The fields of `_evidence.Evidence`, the weights with the sum 1. room: (4, at least
-    2 slots, the classes of any leaf, and the items).
+    route to own: fields of `_evidence.Evidence`. share: weights of the samples, of sum
+    1. room: (4, the largest of twice the slots, the classes of a leaf, and the items).
     """
     cdef Watch watch = watch_of(stop)
     cdef double w_r = numbers[0], w_l = numbers[1], eta = numbers[2]

@@ -42,7 +42,7 @@ def problems_of(
         rows = np.lexsort((-level, end))
         other = data.n_candidates > 1
         stopped = np.bincount(node[other], minlength=taxonomy.n_nodes)
-        code = code + K * other  # folds are stratified without them
+        code = code + K * other  # other codes: folds are stratified by known classes
     bounds = outcome_bounds(taxonomy, counts, stopped)
     return NodeProblems(data.X, data.weight[rows], bounds, code[rows], rows)
 
@@ -53,7 +53,7 @@ def mark_known(
     known_levels: ArrayLike,
     classes: NDArray,
 ) -> TrainingSet:
-    """The data with `n_candidates`; the tree is None unless one is given."""
+    """The data with `n_candidates`; taxonomy: the given tree, or None."""
     levels = column_or_1d(known_levels)
     if levels.dtype.kind not in "iu" or (levels < 0).any():
         raise ValueError("known_levels must be integers >= 0")
@@ -73,15 +73,15 @@ def mark_known(
     if absent.any():
         label = classes[absent].tolist()[0]
         raise ValueError(
-            f"known_levels leave the class {label!r} without a sample of which it "
-            "is known; use other classes of the group as y"
+            f"known_levels: the class {label!r} has no sample whose class is known; "
+            "use other classes of the group as y"
         )
     return data
 
 
 def _candidates(taxonomy, code, levels):
-    """Classes below the node above each class at a level of the tree."""
-    found = np.ones(code.size, dtype=np.int64)  # 1: levels below the leaf
+    """Number of classes below the node at the known level of each sample."""
+    found = np.ones(code.size, dtype=np.int64)  # 1: the level is below the leaf
     reached = taxonomy.level_of_node[taxonomy.leaf_of_class][code] >= levels
     for level in np.unique(levels[reached]).tolist():
         at = reached & (levels == level)
@@ -116,10 +116,10 @@ def outcome_bounds(
 
     counts: number of samples of each class. If samples are sorted by the position of
     their class in ``taxonomy.class_sets.order``, the classes below a node are a range,
-    and so are their samples. stopped: for each node the number of samples whose class
-    is known down to this node only; they follow the others of the node, lower nodes
-    first. The nodes are those of `Forest.model_nodes`, in order; a node of m outcomes
-    has m + 1 boundaries.
+    and so are their samples. stopped: for each node the number of samples whose path
+    is known down to this node only; they follow the other samples of the node, lower
+    nodes first. The nodes are those of `Forest.model_nodes`, in order; a node of m
+    outcomes has m + 1 boundaries.
     """
     order, _, stop = taxonomy.class_sets
     ends = np.concatenate([[0], np.cumsum(counts[order])])

@@ -1,8 +1,8 @@
-"""A classifier as the scores of its nodes, which are linear in X, and what follows.
+"""A classifier whose X is the scores of the nodes of another classifier.
 
-`ScoreModel.classifier` is a `HierarchicalClassifier` whose columns are the scores, for
-packages that compute the scores otherwise. A `LinearClassifier` is a tree without inner
-nodes.
+The scores of a node are linear in X. `ScoreModel.classifier` is a
+`HierarchicalClassifier` whose columns of X are the scores, for packages that compute
+the scores themselves. A `LinearClassifier` is a flat tree.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ._evidence import CHAIN
 
 
 class ScoreModel(NamedTuple):
-    """Everything of a fitted classifier but its weights."""
+    """A fitted classifier without its weights."""
 
     taxonomies: list[Taxonomy]
     classes: NDArray

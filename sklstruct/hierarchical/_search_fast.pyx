@@ -1,8 +1,9 @@
-"""The k most probable classes, and given ones, sample by sample.
+"""The k most probable classes, or the probability of a given class, of each sample.
 
-`best_first` has one heap for each tree (Fagin's threshold algorithm for several),
-`average` goes up the paths of a given class. Costs for a sample, d features: the nodes
-that the search expands; depth x d. No answer depends on the other samples of the call.
+`best_first` has one heap for each tree (Fagin's threshold algorithm for several trees),
+`average` goes up the paths of a given class. Cost per sample of d features: d for each
+dot product, at the nodes that `best_first` expands or along the paths of the given
+class. The result of a sample does not depend on the other samples of the call.
 """
 
 cimport cython
@@ -194,9 +195,9 @@ def search(
     """Fill best (n, k) and log_proba (n, k), and add to n_dots (n,).
 
     coef: (n_rows, d). values, index, indptr: of a CSR matrix, or the values of dense
-    rows, None and None. given: best has one class, and log_proba is filled alone;
-    else best gets the k most probable classes. z: room for the scores of a node.
-    Returns False if a score was not a number.
+    rows, None and None. given: whether best (n, 1) has given classes, and only
+    log_proba is filled; else best is filled with the k most probable classes. z: room
+    for the scores of a node. Returns False if a score was not a number.
     """
     cdef ForestView* f = &forest.view
     cdef RowsView rows = rows_of(best.shape[0], coef.shape[1], values, index, indptr)

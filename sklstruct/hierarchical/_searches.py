@@ -1,11 +1,12 @@
 """Searches for the strengths of the penalties of all nodes.
 
 Node v minimises its total loss plus :math:`\\lambda_v \\|w_v\\|^2`, which in
-scikit-learn's terms is :math:`C_v = 1 / (2 \\lambda_v)`. A search is an object with its
-own parameters, one of them the `LinearClassifier` of the nodes, and a method
-``solve(problems, C, fit, run)`` that returns a `NodeFit`: `problems` the
-`NodeProblems` of a tree, `C` that of the classifier, ``fit(problems, C, ...)`` its
-solver (`fit_nodes`), and `run` the `Run` of the tree. A new search is a class here.
+scikit-learn's terms is :math:`C_v = 1 / (2 \\lambda_v)`. A search is a
+`StrengthSearch`. Its parameter `estimator` is the `LinearClassifier` of the nodes. Its
+method ``solve(problems, C, fit, run)`` returns a `NodeFit`; `problems` are the
+`NodeProblems` of a tree, `C` is the C of the `LinearClassifier`, ``fit(problems, C,
+...)`` is its solver (`fit_nodes`), and `run` is the `Run` of the tree. A new search is
+a class in this file.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _ROUNDS = 10
 _AT_REST = 1e-2
 
 # Candidates of `GammaPrior`. At w = 0 they give C = rate / (2 (shape - 1)) from 5e-4 to
-# 500. The rate is the size of the weights at which the prior changes from a quadratic
-# to a logarithmic penalty.
+# 500. The rate is the squared norm of the weights at which the penalty changes from
+# quadratic to logarithmic.
 _SHAPES = 2.0, 11.0, 101.0, 1001.0
 _RATES = 1.0, 10.0, 100.0, 1000.0
 
@@ -49,7 +50,7 @@ class NodeFit(NamedTuple):
     intercept: NDArray  # (n_rows,)
     C: NDArray  # (n_models,)
     n_iter: NDArray  # (n_models,)
-    status: NDArray  # (n_models,), of `NodeProblems.fit`
+    status: NDArray  # (n_models,), as of `NodeProblems.fit`
 
 
 def plain_logistic() -> LinearClassifier:
@@ -110,12 +111,12 @@ class StrengthSearch(BaseEstimator):
                 n_iter = n_iter + moved
                 loss[i] += problems.loss(held, coef, intercept)
             if report(run.progress, f"fold {f + 1}", n_iter):
-                break  # the folds so far choose
+                break  # only the folds so far are used
         return loss
 
 
 def is_chain(estimator: LinearClassifier) -> bool:
-    """Whether the probabilities of nodes are used as they are, with all weights."""
+    """Whether nodes are plain: the probability of a class is the product of nodes."""
     given = estimator.loss, estimator.calibration, estimator.weight_threshold
     return given == ("log_loss", None, 0)
 
@@ -128,8 +129,9 @@ class PerNodeC(StrengthSearch):
         \bigl(-\ln P_{C, -f}(v(y_i) \mid x_i)\bigr)
 
     over the candidates. The three folds f are stratified by class; :math:`P_{C, -f}` is
-    the model of the node fitted without fold f, and the sum is over the samples below
-    the node. If a class has only one sample, the sample is not part of a fold. The
+    the model of the node fitted without fold f, :math:`v(y)` is the child above class
+    y, and the sum is over the samples below the node, of weight :math:`s_i`. If a class
+    has only one sample, the sample is not part of a fold. The
     held-out likelihood of the tree is the product of the held-out likelihoods of its
     nodes, so the choice of C for each node alone maximises the likelihood of the tree.
 
@@ -190,7 +192,7 @@ class PerNodeC(StrengthSearch):
 
         def each(train):
             start = None
-            for value in candidates:  # ascending, each fit starts from the last one
+            for value in candidates:  # ascending; a fit starts from the previous fit
                 *start, moved, _ = fit(
                     train, np.full(train.n_nodes, value), start=start
                 )
@@ -221,14 +223,14 @@ class GammaPrior(StrengthSearch):
     Parameters
     ----------
     shape : float or array-like, default=None
-        Shape a > 1, or its candidates. None: 2, 11, 101, 1001.
+        Shape a > 1, or candidates for a. None: 2, 11, 101, 1001.
 
     rate : float or array-like, default=None
-        Rate b > 0, or its candidates. None: 1, 10, 100, 1000. If both `shape` and
-        `rate` are numbers, both are used without a cross-validation.
+        Rate b > 0, or candidates for b. None: 1, 10, 100, 1000. If both `shape` and
+        `rate` are numbers, both are used without cross-validation.
 
     estimator : LinearClassifier, default=None
-        As of `PerNodeC`.
+        As in `PerNodeC`.
 
     Attributes
     ----------
@@ -294,7 +296,7 @@ class GammaPrior(StrengthSearch):
         grid, best = self._grid(), 0
 
         def each(train):
-            # the first round is that of C, whatever the prior
+            # the first round has the same C for every prior
             first, n_iter = fit(train, np.full(train.n_nodes, float(C))), 0
             for prior in grid:
                 found = _alternate(train, C, prior, fit, first)
@@ -354,7 +356,7 @@ def _alternate(
 
 
 def report(progress: Progress, text: str, n_iter: NDArray) -> bool:
-    """One solve of the nodes; whether a callback asks to stop."""
+    """Report one solve of the nodes; returns whether a callback asks to stop."""
     most = n_iter.max(initial=0)
     return progress.step(
         f"{text}, {n_iter.size} nodes, at most {most} iterations", "solve"

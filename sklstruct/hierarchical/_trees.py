@@ -1,4 +1,4 @@
-"""Sources of trees: given trees, and builders with the part of the data for each."""
+"""Sources of trees: given trees, and builders with the data that they get."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _WIDE_OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-# A flat logistic regression is more accurate than a tree. The default is flat up to so
-# many classes, or so many products of values of X and classes.
+# A flat logistic regression is more accurate than a tree. The default is flat up to
+# this number of classes, or of classes times values of X.
 _FLAT_CLASSES = 100
 _FLAT_PRODUCTS = 1e9
 
@@ -36,7 +36,7 @@ class TreeSource(NamedTuple):
 
     given: Taxonomy | None
     builder: Any
-    view: RandomState | None
+    view: RandomState | None  # seed of `another_view`; None: all of the data
     bounds: dict[str, int | None]  # of `Taxonomy.limit`
 
     def tree(self, data: TrainingSet, classes: NDArray) -> Taxonomy:
@@ -54,7 +54,7 @@ class TreeSource(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The bounds of the user, and the shape of `choose_shape` where it is used."""
+    """The bounds of the user, and the shape of `choose_shape` if nodes are `wide`."""
 
     max_depth: int | None
     max_leaf: int | None
@@ -63,7 +63,7 @@ class Limits(NamedTuple):
 
 
 def shape_for(data: TrainingSet, max_leaf: int | None) -> TreeShape:
-    """The shape for nodes with `NodeModels.wide`."""
+    """The shape of the tree if `NodeModels.wide`."""
     return choose_shape(
         data.n_classes, *data.X.shape, n_entries=_n_entries(data), max_leaf=max_leaf
     )
@@ -87,8 +87,8 @@ def tree_sources(
 ) -> list[TreeSource]:
     """The sources of all trees.
 
-    All are checked before the first is built, and seeded before the fits draw random
-    numbers: the trees do not depend on how node models are fitted.
+    All sources are checked before the first tree is built, and seeded before the fits
+    draw random numbers: the trees do not depend on how node models are fitted.
     """
     specs = taxonomy if isinstance(taxonomy, tuple) else (taxonomy,)
     found: list[TreeSource] = []
@@ -102,8 +102,8 @@ def tree_sources(
             seen.append(spec)
         elif isinstance(spec, Taxonomy):
             raise ValueError(
-                "n_taxonomies averages different trees, but this one is given and "
-                "would come twice; give a tuple of n_taxonomies trees or builders"
+                "n_taxonomies averages different trees, but the given tree would be "
+                "used twice; give a tuple of n_taxonomies trees or builders"
             )
         if builder is not None:
             # with the user's own seed the tree would be the same again
@@ -150,11 +150,10 @@ def _by_name(
 def another_view(
     X: Samples, code: NDArray, weight: NDArray, rng: RandomState
 ) -> tuple[Samples, NDArray, NDArray]:
-    """A bootstrap sample, within classes so that none is lost, and half the columns.
+    """A bootstrap sample within classes, so that no class is lost, of half the columns.
 
-    It is the data of a builder that is used again: a bootstrap of the rows alone
-    changes the tree too little for a mean of trees to gain much. Node models use all
-    of X.
+    A builder that is used again gets this data: a bootstrap of the rows alone changes
+    the tree too little for a mean of trees to gain much. Node models use all of X.
     """
     order = np.argsort(code, kind="stable")
     counts = np.bincount(code)
@@ -167,7 +166,7 @@ def another_view(
 
 
 def _same(a, b):
-    """Whether two parameters, with their own parameters, are equal."""
+    """Whether two parameters are equal; estimators are compared by their parameters."""
     if a is b or type(a) is not type(b):
         return a is b
     if not hasattr(a, "get_params"):

@@ -1,11 +1,11 @@
 """The most probable class of many samples, along one tree, in single precision.
 
-Sixteen samples are searched side by side. Each goes down along the best children to a
-first class, then to the pending nodes that are more probable than this class. Products
-are in single precision with a known error bound. If the bound leaves two classes
-undecided the answer is UNSURE, and `_search_fast` decides in the precision of the
-model. Costs for a sample: about a tenth more nodes than best-first search, and no
-queue.
+Sixteen samples are searched side by side. The walk of a sample goes down along the best
+children to a first class, then to the pending nodes (siblings of the path) that are
+more probable than this class. Products are in single precision with a known error
+bound. If the bound leaves two classes undecided, the answer is UNSURE, and
+`_search_fast` decides in the precision of the model. A walk visits about a tenth more
+nodes than best-first search, but needs no queue.
 """
 
 cimport cython
@@ -68,7 +68,7 @@ cdef enum:
 # the answer has more than exp(-21.5)), the exponential, a sum, a quotient, a product.
 cdef double ROUNDING = 3e-6
 
-# Largest relative error of a path's probability; walks above it are not made.
+# Largest relative error of a path's probability; beyond it the answer is UNSURE.
 cdef double LARGEST_SLACK = 0.125
 
 
@@ -105,7 +105,7 @@ cdef struct SampleWalks:
     Py_ssize_t stride
     double error
     Watch* watch
-    # the walks at a node; those that `forward` left at a child; the others
+    # the walks at a node; the walks that `forward` left at a child; the unused walks
     int32_t[SIDE] active
     int32_t[SIDE] stuck
     int32_t[SIDE] child
@@ -145,9 +145,9 @@ cdef bint begin(
             )
         if not norm < 1e36:
             return False
-        # the sum of squares is one of floats
+        # the sum of squares was rounded to floats
         norm = sqrt(norm) * 1.001
-    # log P moves by no more than the score does, at each node of either path
+    # log P changes by no more than the score does, at each node of either path
     slack = 2.02 * f.depth * (walks.error * norm + ROUNDING)
     if not slack <= LARGEST_SLACK:
         return False
@@ -243,8 +243,8 @@ cdef void forward(
 ) noexcept nogil:
     """Move each walk to the better child of its node; the other becomes pending.
 
-    Walks whose child is below `least`, or has not two children, are listed in `stuck`,
-    by a sum instead of a branch, which would be mispredicted every other time.
+    Walks whose child is below `least`, or does not have two children, are listed in
+    `stuck`, by a sum instead of a branch, which would be mispredicted every other time.
     """
     cdef Py_ssize_t q, n = 0, n_stuck = 0
     cdef int32_t s, v, right
@@ -336,14 +336,14 @@ cdef void rounds(
 ) noexcept nogil:
     """The most probable class of each row along one tree, or UNSURE.
 
-    First down along the best children to a class, then the pending nodes that are more
-    probable than it, the most probable first. That is about a tenth more nodes than in
-    a best-first search, whose queue of all siblings costs more than these nodes.
+    A walk goes down along the best children to a class, then visits the pending nodes
+    that are more probable than this class, the most probable first. These are about a
+    tenth more nodes than in a best-first search, whose queue costs more than the nodes.
 
     The answer is exact although probabilities are floats: a class is returned only if
-    it leads every other one by more than `slack`, the bound of the rounding errors. It
-    has at least the probability 1 / K, so no class that underflows is the answer. Rows
-    whose norm makes the products in floats too inexact are UNSURE at once.
+    it exceeds every other class by more than `slack`, the bound of the rounding errors.
+    The answer has at least the probability 1 / K, so it does not underflow. Rows whose
+    norm makes the products in floats too inexact are UNSURE at once.
     """
     cdef Py_ssize_t q, first = 0
     cdef int32_t s, r
@@ -391,7 +391,7 @@ def walk(
 ):
     """Fill found (n,), negative where undecided, and n_dots (n,).
 
-    The forest has one tree and at least one model. coef, ..., z: as of `search`.
+    The forest has one tree and at least one model. coef, ..., z: as in `search`.
     narrow, error: of `narrow_rows`, for dense samples; None and 0 for sparse ones.
     """
     cdef SampleWalks walks

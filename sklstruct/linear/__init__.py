@@ -1,11 +1,11 @@
-"""Linear classifiers: many classes on sparse rows, sparse and grouped features."""
+"""Linear classifiers: many classes of sparse samples, sparse and grouped features."""
 
 from typing import TYPE_CHECKING
 
 from .._lazy import face
 
 if TYPE_CHECKING:
-    # Public in loglinear, which has penalties of contexts beside them.
+    # Public in loglinear, which also has penalties for contexts.
     from .._penalties import L1, L2, ElasticNet
     from ._classifier import LinearClassifier as LinearClassifier
     from ._penalties import GroupLasso as GroupLasso

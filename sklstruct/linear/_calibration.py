@@ -2,14 +2,13 @@
 
 The evidence g(z) of an outcome with score z is minus the loss of the sample if it has
 this outcome: z for the multinomial loss (up to a term common to all outcomes),
-log sigma(z) for the logistic one, -max(0, 1 - z)² for the squared hinge. Probabilities
-are the softmax of w g; the number w > 0 is fitted to a fold. A prior of (log w)² nats
-in all keeps w near 1 where the fold has few samples: two samples that are right would
-give certain probabilities, and two that are wrong equal ones. If each outcome is a
-separate yes/no question, its probability is sigma(w sign(z) |z|^p + b). With p = 1 this
-is the sigmoid of Platt. Whether a label is there may stay uncertain between the scores
-of samples that surely have it and of those that surely do not: with p > 1 the
-probability is level there.
+log sigma(z) for the logistic loss, -max(0, 1 - z)² for the squared hinge. Probabilities
+are the softmax of w g; the number w > 0 is fitted to a fold. A penalty of (log w)² nats
+in total keeps w near 1 if the fold has few samples: with two samples that are right w
+would be infinite, with two samples that are wrong 0. If each outcome is a separate
+yes/no question, its probability is sigma(w sign(z) |z|^p + b). With p = 1 this is the
+sigmoid of Platt. With p > 1 the probability is nearly constant for scores near 0, as
+for labels that are uncertain over a range of scores.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from ._targets import Targets
 LOSSES = ("squared_hinge", "log_loss", "ovr_log_loss")
 
 # Slope of the evidence of a margin above 1, where the loss is 0: outcomes whose margins
-# are all above 1 keep their order. Too small to change a probability otherwise.
+# are all above 1 keep their order. It is too small to change other probabilities.
 BEYOND = 1e-4
 
-# Largest size of a fold. It is enough: at most five numbers are fitted to the fold.
+# Largest size of a fold: at most six numbers are fitted to a fold.
 _MOST_HELD = 2000
 
 # Size below which a tenth of the samples is too small a fold.
@@ -39,8 +38,8 @@ _FEW_HELD = 100
 
 _LOG_SCALES = -8.0, 8.0
 
-# Bounds of b and log p of a sigmoid, and the prior of (log w)², b² and (log p)², in
-# nats in total.
+# Bounds of b and log p of a sigmoid, and the weights of the penalties (log w)², b² and
+# (log p)² in total nats.
 _OFFSETS = -30.0, 30.0
 _LOG_POWERS = -np.log(2.0), np.log(4.0)
 _SIGMOID_PRIOR = np.array([1.0, 1e-2, 1.0])
@@ -54,7 +53,7 @@ class Sigmoid(NamedTuple):
     p: float = 1.0
 
     def odds(self, scores: NDArray) -> NDArray:
-        """The log-odds of a yes, in double precision."""
+        """The log-odds of yes, in double precision."""
         z = scores.astype(np.float64)
         return self.w * np.copysign(np.abs(z) ** self.p, z) + self.b
 
@@ -71,9 +70,10 @@ def evidence(scores: NDArray, loss: str) -> NDArray:
 
 
 def outcome_evidence(scores: NDArray, loss: str) -> NDArray:
-    """`evidence` of all outcomes; a single column are the scores of the second of two.
+    """`evidence` of all outcomes.
 
-    In the multinomial loss such a score is the log-ratio of both outcomes.
+    A single column has the scores of the second of two outcomes. With the multinomial
+    loss such a score is the log-odds of the second outcome.
     """
     if scores.shape[1] == 1:
         scores = scores * [0.0 if loss == "log_loss" else -1.0, 1.0]
@@ -81,16 +81,16 @@ def outcome_evidence(scores: NDArray, loss: str) -> NDArray:
 
 
 def prior_part(share: NDArray) -> float:
-    """One nat in total, in nats per sample: 1 / n for n samples of equal weight.
+    """One nat in total as nats per sample: 1 / n for n samples of equal weight.
 
-    A sample of weight 0 is as if absent. The scale of the weights does not matter: the
-    scale is part of C, and 1 over the sum of the weights would depend on the scale.
+    share: the weights, of sum 1. A sample of weight 0 has no effect. The result does
+    not depend on the scale of the weights, as 1 over their sum would.
     """
     return float(share @ share)
 
 
 def fit_scale(g: NDArray, target: NDArray, weight: NDArray) -> tuple[float, float]:
-    """(w, mean log-loss of the fold at w), g (n, outcomes) being the evidence."""
+    """(w, mean log-loss of the fold at w); g: the evidence (n, outcomes)."""
     if target.size == 0:
         return 1.0, np.nan
     share, top = weight / weight.sum(), g.max(axis=1)
@@ -113,16 +113,16 @@ def fit_scale(g: NDArray, target: NDArray, weight: NDArray) -> tuple[float, floa
 def scale_of(
     scores: NDArray, target: NDArray, weight: NDArray, loss: str
 ) -> tuple[float, float]:
-    """`fit_scale` of the scores of outcomes, or of the second of two."""
+    """`fit_scale` for scores; a single column is that of the second of two outcomes."""
     return fit_scale(outcome_evidence(scores, loss), target, weight)
 
 
 def sigmoid_loss(
     scores: NDArray, yes: NDArray, weight: NDArray
 ) -> Callable[[NDArray], tuple[float, NDArray]]:
-    """The mean log-loss of yes/no answers with a prior, in (log w, b, log p).
+    """A function of (log w, b, log p): (penalised mean log-loss, its gradient).
 
-    The function returns the gradient too.
+    yes: whether the answer to each score is yes.
     """
     z = scores.astype(np.float64)
     sign, share = np.where(yes, 1.0, -1.0), weight / weight.sum()
@@ -161,7 +161,7 @@ def fit_sigmoid(
 def fit_answers(
     scores: Sequence[NDArray], targets: Sequence[Targets], weights: Sequence[NDArray]
 ) -> tuple[Sigmoid, float]:
-    """`fit_sigmoid` of the scores (samples, outcomes) of some problems together."""
+    """One `fit_sigmoid` of the scores (samples, outcomes) of several problems."""
     if not scores:
         return Sigmoid(), np.nan
     yes = np.concatenate([t.indicator().ravel() for t in targets])
@@ -179,7 +179,8 @@ def f1_threshold(
 ) -> float:
     """The threshold of largest micro-averaged F1, 2 TP / (predicted + positive).
 
-    proba: the probabilities from `least` on. missed: weight of the positives below.
+    proba: the probabilities of at least `least`. missed: total weight of the positives
+    with a smaller probability. Returns 0.5 if no probability is of a positive.
     """
     order = np.argsort(-proba, kind="stable")
     p, w = proba[order], weight[order]
@@ -187,15 +188,15 @@ def f1_threshold(
     if not hits.size or hits[-1] == 0:
         return 0.5
     f1 = 2 * hits / (np.cumsum(w) + hits[-1] + missed)
-    f1[:-1][p[1:] == p[:-1]] = 0  # equal ones are taken together
+    f1[:-1][p[1:] == p[:-1]] = 0  # equal probabilities are predicted together
     best = int(f1.argmax())
-    # what a threshold below `least` would predict was not counted
+    # not below `least`: predictions with smaller probabilities were not counted
     below = p[best + 1] if best + 1 < p.size else least
     return float((p[best] + below) / 2)
 
 
 def fold_size(n: int) -> int:
-    """Wanted size of the fold of n samples."""
+    """Size of the fold of n samples, unless outcomes have too few samples."""
     return min(max(n // 10, min(n // 4, _FEW_HELD)), _MOST_HELD)
 
 
@@ -204,12 +205,12 @@ def draw_fold(targets: Targets, rng: RandomState) -> NDArray:
     n = targets.n_samples
     size = fold_size(n)
     shuffled = rng.permutation(n)
-    # the first of each outcome, in the order drawn, stays
+    # the first sample of each outcome, in the order drawn, is not held out
     drawn_targets = targets.take(shuffled)
     _, entry = np.unique(drawn_targets.outcome, return_index=True)
     free = np.ones(n, dtype=bool)
     free[drawn_targets.sample[entry]] = False
-    # the last ones: among the first, frequent outcomes are overrepresented, because
-    # their second sample comes sooner than that of rare outcomes
+    # the last samples: among the first samples frequent outcomes are overrepresented,
+    # because their second sample comes sooner than the second of rare outcomes
     drawn = shuffled[free]
     return np.sort(drawn[max(drawn.size - size, 0) :]).astype(np.int32)

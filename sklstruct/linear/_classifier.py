@@ -54,8 +54,8 @@ from ._targets import Targets
 from ._trial import Choice, choose_loss, trial_bytes
 from ._weights import MOST_OUTCOMES, NodeWeights, as_rows
 
-# Peak memory of the calibration for each answer of the fold: of one label per sample,
-# and of yes/no answers, which have a gradient.
+# Peak bytes of the calibration per score of the fold: with one label per sample, and
+# with several, whose fit has a gradient.
 _FOLD_BYTES = 40.0, 80.0
 
 # Open intervals of the fitted numbers.
@@ -102,7 +102,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     Probabilities are :math:`P(k \mid x) \propto e^{w g(z_k)}`, where :math:`g(z)` is z
     (log_loss), :math:`-\ln(1 + e^{-z})` (ovr_log_loss) or :math:`-\max(0, 1 - z)^2`
-    (squared_hinge), and w > 0 is chosen on samples that the model has not seen.
+    (squared_hinge), and w > 0 is fitted to samples that the model has not seen.
 
     With several labels per sample (y an indicator matrix) :math:`\sigma_{ik}` is 1 for
     each label of sample i, every label is a separate binary problem, and
@@ -110,13 +110,13 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
     .. math::
         P(k \mid x) = \frac{1}{1 + e^{-w\, \mathrm{sign}(z_k) |z_k|^p - v}},
 
-    with w, v and p equal for all labels and chosen on the same samples as w above. Rows
-    do not sum to 1. The loss is squared_hinge or ovr_log_loss.
+    with w, v and p equal for all labels and fitted to the held-out samples. Rows do not
+    sum to 1. The loss must be squared_hinge or ovr_log_loss.
 
     Parameters
     ----------
     loss : {"squared_hinge", "log_loss", "ovr_log_loss", "auto"}
-        The loss, "squared_hinge" by default. Use squared_hinge for text whose classes
+        The loss; default "squared_hinge". Use squared_hinge for text whose classes
         are nearly separable, and log_loss for dense X and noisy labels. "auto" fits
         squared_hinge with C and log_loss (ovr_log_loss with several labels) with 10 C
         to a part of the classes, and of the samples if there are more than 15 000. The
@@ -134,12 +134,12 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         classes it is "quasi_newton" if :math:`n \ge K d`, second moments of the columns
         take less time than five iterations, and the mean of :math:`C s_i \|x_i\|^2` is
         above a limit that the user guide gives. Otherwise "dual" runs 5 to 10 epochs;
-        "quasi_newton" continues if 40 at this rate would not reach `tol`.
+        "quasi_newton" continues if 40 epochs at this rate would not reach `tol`.
 
     intercept_scaling : float, default=1.0
-        Value a of the feature whose weight is the intercept: 0, for no intercepts, or
-        from 1e-15 to 1e15, or infinite, for intercepts without penalty. The last needs
-        log_loss and L-BFGS; with `calibration` None the model is then that of
+        Value a of the feature whose weight is the intercept: 0 for no intercepts, from
+        1e-15 to 1e15, or infinite for intercepts without penalty. Infinity needs
+        log_loss and L-BFGS; with `calibration` None the model is then the one of
         `sklearn.linear_model.LogisticRegression`.
 
     calibration : {"fold", None}, default="fold"
@@ -149,8 +149,8 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         None: w = 1, and no probabilities with the squared hinge.
 
     weight_threshold : float, default=0.0
-        Weights of at most this part of the largest weight of their class are set to 0,
-        in [0, 1). 0.02 makes models of text several times smaller.
+        Weights of at most this fraction of the largest weight of their class are set to
+        0, in [0, 1). 0.02 makes models of text several times smaller.
 
     threshold : float or "f1", default=0.5
         With several labels, the labels with a larger probability are predicted; in (0,
@@ -160,7 +160,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     class_weight : dict or "balanced", default=None
         Weight >= 0 of each class, as in scikit-learn; multiplies `sample_weight`.
-        Weight 0 removes the class. None with several labels.
+        Weight 0 removes the class. Must be None with several labels.
 
     tol : float, default=0.01
         Tolerance relative to the start of the fit, > 0. "dual" ends after an epoch
@@ -182,11 +182,11 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
     Attributes
     ----------
     classes_, multilabel_ : ndarray of shape (n_classes,), bool
-        Sorted labels; the numbers of the columns of y if it was an indicator matrix.
+        Sorted labels, or the column numbers of an indicator y; True for an indicator y.
 
     label_columns_ : LabelColumns or None
         With several labels the columns of y. ``known`` are the columns with a positive
-        value (others have probability 0), ``leaves`` those of ``coef_``: two at least.
+        value (others have probability 0), ``leaves`` those in ``coef_``, at least two.
 
     coef_, intercept_ : ndarray or CSR matrix of shape (n_classes, n_features), ndarray
         Weights, float32; one row with two classes. Sparse with a `weight_threshold`.
@@ -201,8 +201,8 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         Threshold of `predict` with several labels.
 
     fold_log_loss_ : float
-        Mean log-loss of the fold (nats per sample), of the model fitted without the
-        fold; with several labels the sum over the labels. NaN without a fold.
+        Mean log-loss of the fold (nats per sample) by the model fitted without the
+        fold; with several labels it is summed over the labels. NaN without a fold.
 
     n_iter_ : int
         Largest number of epochs of a class, plus the number of L-BFGS iterations.
@@ -217,7 +217,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     Notes
     -----
-    In batches: ``HierarchicalClassifier(max_depth=0, estimator=model).partial_fit``.
+    Batches: use ``HierarchicalClassifier(max_depth=0, estimator=model).partial_fit``.
     The float32 values and int32 indices of a CSR matrix may be mapped files
     (``numpy.load(file, mmap_mode="r")``), which are read in place.
 
@@ -298,7 +298,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> LinearClassifier:
-        """Fit all classes, and the scale of the probabilities.
+        """Fit the weights of all classes, and the scale of the probabilities.
 
         Parameters
         ----------
@@ -310,7 +310,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
             may have no label.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; weight 0 is as if absent.
+            Non-negative weights. Samples of weight 0 are left out.
 
         Returns
         -------
@@ -375,7 +375,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         return self
 
     def _keep(self, weights, candidate, n_iter):
-        """Set the attributes of a fit, without those of a fold."""
+        """Set the fitted attributes, as without a fold."""
         self.weights_, self.n_iter_ = weights, n_iter
         self.loss_, self.C_ = candidate[0], float(candidate[1])
         self.scale_, self.offset_, self.power_ = Sigmoid()
@@ -493,7 +493,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
             self._check_fitted()
 
     def _check_fitted(self):
-        """ValueError if the fitted attributes of a damaged pickle cannot be used."""
+        """ValueError if fitted attributes of a damaged pickle contradict each other."""
         for name, (least, most) in _RANGES.items():
             value = getattr(self, name, None)
             if not isinstance(value, Real) or not least < value < most:
@@ -502,7 +502,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
                     f"below {most:g}"
                 )
         if self.loss_ not in LOSSES:
-            raise ValueError(f"loss_ of the pickled model is none of {LOSSES}")
+            raise ValueError(f"loss_ of the pickled model is not one of {LOSSES}")
         if self.weights_.n_outcomes.sum() != self._n_rows():
             raise ValueError("weights_ of the pickled model do not fit its classes_")
 
@@ -512,7 +512,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     @property
     def coef_(self) -> Samples:
-        """Weights of shape (n_classes, n_features), a row for each class."""
+        """Weights of shape (n_classes, n_features); (1, n_features) for two classes."""
         weights = self.weights_
         if weights.start.size:
             return _align_api_if_sparse(weights.sparse())
@@ -528,7 +528,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         return single(read_rows(self, X, [np.float64, np.float32]))
 
     def _blocks(self, X, finish):
-        """finish(slice, scores of the rows (n, n_rows)), block by block."""
+        """Call finish(slice, scores of the rows (n, n_rows)) for each block."""
         weights = self.weights_
         first = np.concatenate([[0], np.cumsum(weights.n_outcomes)]).astype(np.int64)
         n_rows = int(first[-1])

@@ -1,5 +1,5 @@
-/* The inner loops of the dual coordinate descent, for all outcomes of one sample. In C
- * for the reason that _vector.h gives.
+/* The inner loops of the dual coordinate descent, for all outcomes of one sample.
+ * _vector.h says why they are in C.
  *
  * M lanes: one for each outcome, padded to a multiple of SKLSTRUCT_STRIDE; a single
  * outcome has M = 1. live[j] is 1 for outcomes, 0 for padding, whose scores and duals
@@ -17,8 +17,8 @@ typedef struct {
     const float *x;       /* (n,) values of the features */
     const int32_t *index; /* their rows of W; NULL: 0, 1, 2, ... */
     ptrdiff_t n;
-    float own; /* sum of the squares of the values that no other sample has */
-    float q; /* sum of the squares of the values, and of the constant */
+    float own; /* sum of the squares of the values of features of this sample alone */
+    float q; /* sum of the squares of all values, and of the constant */
     float C;
     const int32_t *y; /* (n_y,) lanes of its outcomes, each once */
     ptrdiff_t n_y;
@@ -44,7 +44,7 @@ static inline void sklstruct_prefetch_rows(
 
 /* z += sum_k x[k] W[index[k]] for `vectors` times 8 lanes from i on, which stay in
  * registers for the whole row. Two running sums for each lane, because an addition waits
- * for the one before. */
+ * for the previous addition. */
 #define SKLSTRUCT_ROW(k) (W + (index ? index[k] : (k)) * M + i)
 #define SKLSTRUCT_SUM_ROWS(vectors)                                                 \
     {                                                                               \
@@ -95,7 +95,7 @@ SKLSTRUCT_INLINE void sklstruct_scores_of(
 #endif
 }
 
-/* The same, for callers outside of a step. */
+/* sklstruct_scores_of for callers outside of a step. */
 SKLSTRUCT_WIDE static void sklstruct_scores(
     ptrdiff_t n, const float *x, const int32_t *index, const float *W, ptrdiff_t M,
     float *z)
@@ -103,8 +103,8 @@ SKLSTRUCT_WIDE static void sklstruct_scores(
     sklstruct_scores_of(n, x, index, W, M, z);
 }
 
-/* W[index[k]] += x[k] step, a whole row after the other. The compiler does not know that
- * W and step are apart: vectors. */
+/* W[index[k]] += x[k] step, row by row. Explicit vectors, because the compiler does not
+ * know that W and step do not overlap. */
 SKLSTRUCT_INLINE void sklstruct_spread(
     ptrdiff_t n, const float *x, const int32_t *index, const float *step, ptrdiff_t M,
     float *W)
@@ -128,7 +128,8 @@ SKLSTRUCT_INLINE void sklstruct_spread(
     }
 }
 
-/* Pairwise: sixteen steps one after the other would take as long as the products. */
+/* The largest of 16 numbers. Pairwise, because sixteen comparisons one after the other
+ * would take as long as the products. */
 SKLSTRUCT_INLINE float sklstruct_largest(const float *top)
 {
     float half[8];
@@ -207,7 +208,8 @@ SKLSTRUCT_INLINE float sklstruct_sigmoid(float x)
 
 enum { SKLSTRUCT_NEWTON = 30 };
 
-/* Logistic loss of every outcome against the rest; as sklstruct_hinge. `t` is room. */
+/* Logistic loss of every outcome against the rest. Arguments as of sklstruct_hinge; `t`
+ * is room. */
 SKLSTRUCT_INLINE double sklstruct_logistic(
     ptrdiff_t M, const float *z, const float *live, const int32_t *y, ptrdiff_t n_y,
     float C, float q, float *a, float *step, float *t)
@@ -246,9 +248,9 @@ SKLSTRUCT_INLINE double sklstruct_logistic(
     return sklstruct_move(M, step, a);
 }
 
-/* log(max(x, 1e-6)), relative error of a few 1e-7 (S. Moshier's Cephes): the larger one is
- * 2^e m, m in [sqrt(1/2), sqrt(2)), by its bits, which are ordered as the numbers are.
- * Without a branch, so that loops over it vectorise. */
+/* log(max(x, 1e-6)), relative error of a few 1e-7 (S. Moshier's Cephes). The maximum is
+ * 2^e m with m in [sqrt(1/2), sqrt(2)). Bits of positive floats have the order of the
+ * floats, so that no branch is needed, and loops over this function vectorise. */
 SKLSTRUCT_INLINE float sklstruct_logf(float x)
 {
     const int32_t root = 0x3f3504f3, least = 0x358637bd; /* the bits of sqrt(1/2), 1e-6 */
@@ -276,8 +278,8 @@ SKLSTRUCT_INLINE float sklstruct_logf(float x)
     return m + y + 0.693359375f * e;
 }
 
-/* Multinomial loss; as sklstruct_hinge, y >= 0 and M >= 16. `old` and `d` are room.
- * `correct`: a secant correction of the length of the step. */
+/* Multinomial loss with y >= 0 and M >= 16. Arguments as of sklstruct_hinge; `old` and
+ * `d` are room. `correct`: whether the length of the step gets a secant correction. */
 SKLSTRUCT_INLINE double sklstruct_multinomial_of(
     ptrdiff_t M, const float *restrict z, const float *restrict live, ptrdiff_t y,
     float C, float q, int correct, float *restrict a, float *restrict step,
@@ -293,12 +295,12 @@ SKLSTRUCT_INLINE double sklstruct_multinomial_of(
     SKLSTRUCT_LANES({
         float s = z[i + j] + (live[i + j] - 1.0f) * 1e30f;
         best[j] = s > best[j] ? s : best[j];
-        /* logarithms of the old probabilities, while the scores are on their way */
+        /* logarithms of the old probabilities, while the scores are not ready yet */
         step[i + j] = sklstruct_logf(old[i + j]);
     });
     high = sklstruct_largest(best);
     SKLSTRUCT_LANES({
-        /* scores of outcomes are not above `high`, those of the padding may be */
+        /* scores of outcomes are at most `high`, scores of the padding may be larger */
         float e = sklstruct_expf(-fabsf(z[i + j] - high)) * live[i + j];
         d[i + j] = e;
         sum[j] += e;
@@ -338,7 +340,7 @@ SKLSTRUCT_INLINE double sklstruct_multinomial_of(
     return sklstruct_move(M, step, a);
 }
 
-/* The same, for callers that have the scores of a sample. */
+/* sklstruct_multinomial_of for callers that have the scores of a sample. */
 SKLSTRUCT_WIDE static double sklstruct_multinomial(
     ptrdiff_t M, const float *z, const float *live, ptrdiff_t y, float C, float q,
     int correct, float *a, float *step, float *old, float *d)
@@ -346,7 +348,7 @@ SKLSTRUCT_WIDE static double sklstruct_multinomial(
     return sklstruct_multinomial_of(M, z, live, y, C, q, correct, a, step, old, d);
 }
 
-/* Lanes up to which a step has its room on the stack. */
+/* Largest number of lanes for which the room of a step is on the stack. */
 enum { SKLSTRUCT_LOCAL = 128 };
 
 SKLSTRUCT_INLINE double sklstruct_step_of(
@@ -379,8 +381,8 @@ SKLSTRUCT_INLINE double sklstruct_step_of(
 
 /* A step on one sample: its duals a, W and `last`, the weights of the constant. Changes
  * of scores up to `rest` are skipped. Returns the sum of |change of the duals|. room:
- * (4 M,). The compiler knows the number of 16 and of 32 lanes: a step takes less
- * time, most for the squared hinge. */
+ * (4 M,). For 16 and 32 lanes the compiler knows M, which makes a step faster, most of
+ * all for the squared hinge. */
 SKLSTRUCT_WIDE static double sklstruct_step(
     int loss, ptrdiff_t M, const sklstruct_sample *s, float constant, float rest,
     int correct, const float *live, float *W, float *last, float *a, float *room)

@@ -4,11 +4,10 @@ Minimises over W (features, outcomes)
 
     1/2 ||W||^2 + sum_i C_i loss(z_i, y_i),      z_i = W' x_i,
 
-where W = sum_i x_i a_i' for dual variables a_i, one for each outcome. A step takes a
-sample and updates all of its duals together: one pass over the rows of W of its
-features gives all scores, a second one updates W. A feature's weights are contiguous,
-so that both passes are streams of wide additions (`_dual.h`), without a gather for each
-outcome.
+where W = sum_i x_i a_i' for dual variables a_i, one per outcome. A step takes a sample
+and updates all of its duals together: one pass over the rows of W of its features gives
+all scores, a second pass updates W. The weights of a feature are contiguous, so both
+passes are streams of wide additions (`_dual.h`), without a gather per outcome.
 With q = ||x_i||^2 and s = 1 for the outcomes of the sample, -1 for others:
 
 squared hinge, sum_k max(0, 1 - s z)^2
@@ -16,34 +15,36 @@ squared hinge, sum_k max(0, 1 - s z)^2
     the exact minimum in each coordinate.
 logistic, sum_k log(1 + exp(-s z))
     a = s b, b = C_i sigma(-t) at the root of t = s z - q b + q C_i sigma(-t), by
-    Newton's method from an end at which it is monotone: t0 = s z - q b if that is
-    positive, t0 + q C_i if that is negative, else 0. From s z it oscillates where
-    q C_i is large.
-multinomial, log sum_k exp(z_k) - z_y, one outcome for each sample
+    Newton's method from a start from which the iterates are monotone: t0 = s z - q b if
+    t0 > 0, t0 + q C_i if this is negative, else 0. From the start s z the iterates
+    oscillate if q C_i is large.
+multinomial, log sum_k exp(z_k) - z_y, one outcome per sample
     a = C_i (e_y - p). With d = softmax(z) - p the step is p <- p + t d. The derivative
     of the dual along d is -kl at t = 0 and q C_i ||d||^2 at t = 1, kl the sum of both
-    divergences of softmax(z) and p; t is the zero of the line between them. In the
-    first epochs, when the derivative is far from a line, a secant step follows.
+    divergences of softmax(z) and p; t is the zero of the line through these two values.
+    In the first epochs, when the derivative is far from a line, a secant step follows.
 
 One-vs-rest losses separate over outcomes, so callers may fit strips of outcomes: then W
 is narrow, its rows stay in the cache from one epoch to the next, and a step of the
 squared hinge on 16 or 32 lanes stays in registers.
 
-Many multinomial outcomes on dense rows take their steps in blocks of samples: the
-scores of a block are one product with W. A step then adds to the scores of the later
-samples what it would have changed in W, and W gets all steps at the end of the block.
-The steps are those of one sample after the other, up to rounding.
+Steps of many multinomial outcomes on dense rows are taken in blocks of samples: the
+scores of a block are one product with W. A step then adds its effect to the scores of
+the later samples of the block, and W gets all steps at the end of the block. The steps
+are those of one sample after the other, up to rounding.
 
 The order of the samples is drawn anew for each epoch. A step changes scores by at most
-q sum |change|; it is skipped if that is below rounding. The descent ends after an epoch
-whose change of the duals (sum of absolute values) is at most `tol` times that of the
-first epoch.
+q sum |change|; the update of W is skipped if this is below rounding. The descent ends
+after an epoch whose change of the duals (sum of absolute values) is at most `tol` times
+the change in the first epoch.
 
-The weights of a feature that only sample i has are its value times the duals a_i: in
-the scores of sample i they are the square of the value times the duals.
+The weights of a feature that only sample i has are its value times the duals a_i. They
+add the square of the value times the duals to the scores of sample i, and need not be
+stored during the descent.
 
-Cost of an epoch: 2 nnz M multiply-adds, nnz the values of the other features and M the
-outcomes padded to a multiple of 16; memory 4 M (columns + samples) bytes.
+Cost of an epoch: 2 nnz M multiply-adds, nnz the values of features that several samples
+have, and M the outcomes padded to a multiple of 16; memory 4 M (columns + samples)
+bytes.
 The intercept is the weight of a feature that has the same value in every sample, as in
 LIBLINEAR.
 
@@ -95,7 +96,7 @@ cdef enum:
     CORRECTED = 2
     # Samples of a block.
     BLOCK = 8
-    # Products from which on OpenBLAS copies the matrices.
+    # Number of multiplications from which on OpenBLAS copies the matrices.
     FEW = 1000000
 
 LOSS_CODES = {
@@ -104,15 +105,15 @@ LOSS_CODES = {
 }
 
 cdef enum:
-    # Arrays of M floats that `descend` works in: scores and steps of a block of
-    # samples, two more, and the lanes in use.
+    # Rows of `room`, of M floats: scores and steps of a block of samples, two more, and
+    # the lanes in use.
     SCORES = 0
     STEPS = BLOCK
     OLD = 2 * BLOCK
     MOVE = OLD + 1
     LIVE = OLD + 2
 
-# Rows of the two arrays that `descend` works in.
+# Numbers of rows of `room` and `x` in `descend`.
 ROOM, SAMPLES = LIVE + 1, BLOCK
 
 # Changes of scores up to this are skipped: no pass over the weights.
@@ -126,8 +127,8 @@ cdef enum:
 cdef class DescentProblem:
     """The problem of some outcomes: samples, their lanes and costs.
 
-    rows: the samples. own: for each the sum of the squares of the features that the
-    rows leave out, q: that of all features and of the constant.
+    rows: the samples. own: for each sample the sum of the squares of the features that
+    the rows leave out. q: the sum of the squares of all features and of the constant.
     lane[lane_ptr[i]] to lane[lane_ptr[i + 1]]: the outcomes of sample i. cost: C_i.
     constant: value of the feature whose weights are the intercepts (the last row of W),
     0 without intercepts.
@@ -163,7 +164,7 @@ cdef inline uint64_t draw(uint64_t* state) noexcept nogil:
 cdef void shuffle(int32_t[::1] order, uint64_t* state) noexcept nogil:
     cdef Py_ssize_t i, j
     for i in range(order.shape[0] - 1, 0, -1):
-        # 32 random bits: the bias is that of n / 2^32
+        # 32 random bits: the bias is of the order n / 2^32
         j = <Py_ssize_t>((draw(state) * <uint64_t>(i + 1)) >> 32)
         order[i], order[j] = order[j], order[i]
 
@@ -202,8 +203,10 @@ cdef void multiply(
     char* trans, int lanes, int n, int k, float* A, float* B, int width, float before,
     float* C,
 ) noexcept nogil:
-    """C = before C + A B, or A B', column-major; C (lanes, n), A (lanes, k); in parts
-    of lanes."""
+    """C = before C + A B, or before C + A B', column-major, in parts of lanes.
+
+    C (lanes, n), A (lanes, k).
+    """
     cdef int part = max(16, FEW // (n * k) // 16 * 16), at = 0, size
     cdef float unit = 1
     while at < lanes:
@@ -219,9 +222,9 @@ cdef double block_steps(
 ) noexcept nogil:
     """Multinomial steps on BLOCK dense samples, one after the other.
 
-    Their scores are those before the first step, plus the products of a sample with the
-    earlier ones times the steps on these: W is read and written once for all.
-    x (BLOCK, features): room.
+    The scores of a sample are the scores before the first step, plus the products of
+    the sample with each earlier sample times the step on the earlier sample: W is read
+    and written once per block. x (BLOCK, features): room.
     """
     cdef Py_ssize_t M = W.shape[1], last = W.shape[0] - 1, b, c, j
     cdef sklstruct_sample[BLOCK] found
@@ -303,9 +306,9 @@ def descend(
     W: (columns of the rows + 1, M), for all samples so far: a later call may add
     samples, whose duals are 0 until then. room: (ROOM, M), its last row 1 at the
     outcomes and 0 at the padding; x: (SAMPLES, features). first: the change of the
-    first epoch, to which `tol` is relative; negative: the first epoch is one of this
-    call. before: the epochs over `order` in earlier calls, which this one continues.
-    Returns (epochs, change of the last one, `first`).
+    first epoch, to which `tol` is relative; negative if this call makes the first
+    epoch. before: number of epochs over `order` in the earlier calls. Returns (epochs,
+    change of the last epoch, `first`).
     """
     cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t done = 0
@@ -329,10 +332,11 @@ def add_lone(
     float[:, ::1] W, Py_ssize_t n_shared, const int32_t[::1] sample,
     const float[::1] value, const float[:, ::1] dual,
 ):
-    """Put the weights of features of one sample between those of the others.
+    """Insert the weights of the features that only one sample has.
 
-    W (features + 1, M): first the n_shared features of several samples and the
-    constant, then the weights of all. sample, value: of each feature, -1 for several.
+    W (features + 1, M): before the call, its first rows are the n_shared features of
+    several samples and the constant; after it, all features and the constant. sample,
+    value: for each feature its only sample (-1: several) and the value.
     """
     cdef Py_ssize_t M = W.shape[1], k = n_shared, i, j
     with nogil:
@@ -350,7 +354,7 @@ def scores(
     DescentProblem problem, const float[:, ::1] W, const int32_t[::1] samples,
     float[:, ::1] out, float[:, ::1] room, int32_t[::1] stop,
 ):
-    """out (samples, outcomes): scores of some samples; their duals must be 0."""
+    """Fill out (samples, outcomes) with the scores of `samples`, of duals 0."""
     cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t M = W.shape[1], last = W.shape[0] - 1, position, j, n
     cdef const float* x = NULL

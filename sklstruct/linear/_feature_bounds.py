@@ -1,4 +1,4 @@
-"""Penalties bound to the features of a problem: what the solvers ask of them.
+"""Penalties bound to the features of a problem, with the methods that solvers call.
 
 Weights are (columns, lanes). `SeparableTerm` and `GroupTerm` are for the Newton steps
 on a working set, `ProximalTerm` is for FISTA.
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# A working set grows by this factor, and by at least so many weights per lane, or
-# groups. Many lanes of dense X add fewer weights: their Hessian is made, whose cost
-# grows with the square of the number of weights.
+# A working set grows by this factor, and by at least this number of weights per lane,
+# or of groups. With many lanes and dense X it grows by fewer weights: the cost of the
+# Hessian grows with the square of the number of weights.
 _GROWTH, _LEAST_WEIGHTS, _LEAST_OF_MANY, _LEAST_GROUPS = 2, 30, 10, 50
 
 
@@ -34,18 +34,19 @@ class SeparableTerm:
         self.l1, self.l2 = l1, l2
 
     def scaled(self, factor: float) -> SeparableTerm:
-        """The same penalty, of another strength."""
+        """The penalty times a factor."""
         return SeparableTerm(factor * self.l1, factor * self.l2)
 
     def value(self, columns: NDArray, W: NDArray) -> float:
-        """The penalty, strength included."""
+        """The penalty times its strength."""
         return float(self.l1 * np.abs(W).sum() + 0.5 * self.l2 * np.vdot(W, W))
 
     def shifted(self, W: NDArray) -> NDArray:
-        """The smallest penalty of W less one number per row.
+        """W minus the number c per row that makes the penalty smallest.
 
-        With l2 the minimiser of sum_k l1 |w_k - c| + l2 (w_k - c)^2 / 2 is the median
-        of the w_k and of the roots of the derivative with i of the w_k below c.
+        With l2 > 0 the minimiser of sum_k l1 |w_k - c| + l2 (w_k - c)^2 / 2 is the
+        median of the K values w_k and of the K + 1 roots that the derivative has if i =
+        0 ... K of the w_k are taken to be below c.
         """
         K = W.shape[1]
         if self.l2 > 0:
@@ -57,7 +58,7 @@ class SeparableTerm:
         return W - c[:, None]
 
     def largest_pull(self, G: NDArray) -> float:
-        """The strength, in units of this one, from which on all weights are zero."""
+        """The least factor of the penalty at which all weights are zero."""
         top = float(np.abs(G).max(initial=0.0))
         if self.l1 == 0:
             return np.inf if top > 0 else 0.0
@@ -74,7 +75,7 @@ class SeparableTerm:
     ) -> Iterator[tuple[NDArray, float]]:
         """(share, conjugate of the penalty there) of some dual points.
 
-        Lanes of binary losses do not meet in this penalty: each has its share.
+        This penalty does not couple the lanes of binary losses: each has its own share.
         """
         size = np.abs(G)
         if self.l1 > 0:
@@ -87,16 +88,20 @@ class SeparableTerm:
     def may_act(
         self, problem: Any, columns: NDArray, pull: NDArray, gap: float
     ) -> NDArray:
-        """Whether columns may have a weight; pull: x_j' theta, with a gap."""
+        """Whether columns may have a weight that is not 0 at the optimum.
+
+        pull: x_j' theta of a dual point theta with this duality gap.
+        """
         radius = np.sqrt(0.5 * gap * problem.squares.take(columns))
         return np.abs(pull).max(axis=1) + radius >= self.l1
 
     def choose(
         self, problem: Any, columns: NDArray, W: NDArray, alive: NDArray, G: NDArray
     ) -> tuple[float, NDArray, NDArray]:
-        """(largest violation, new columns, which of their weights) for a working set.
+        """(largest violation, new columns, mask of their weights) for a working set.
 
-        columns, W: those there already.
+        columns, W: the columns in the set so far, and their weights. alive, G: the
+        columns that may have weights, and their derivatives.
         """
         at = np.searchsorted(alive, columns)
         excess = np.maximum(np.abs(G) - self.l1, 0)
@@ -115,8 +120,9 @@ class SeparableTerm:
 
 
 class GroupTerm:
-    """strength_g ||W_g|| over the groups of a partition of the columns, numbered from
-    0.
+    """Sum of strength_g ||W_g|| over the groups of a partition of the columns.
+
+    group: the number of the group of each column, from 0.
     """
 
     def __init__(self, group: NDArray, strength: NDArray) -> None:
@@ -141,7 +147,7 @@ class GroupTerm:
         return float((sizes / self.strength).max(initial=0.0))
 
     def violations(self, columns: NDArray, G: NDArray, W: NDArray) -> NDArray:
-        """Of all groups, of which some columns are given; others have weights 0."""
+        """Violations of all groups; columns that are not given have weights 0."""
         size = self._sizes(columns, W)
         away = np.maximum(self._sizes(columns, G) - self.strength, 0)
         slope = self.strength / np.where(size > 0, size, 1)
@@ -158,7 +164,7 @@ class GroupTerm:
         self, problem: Any, columns: NDArray, pull: NDArray, gap: float
     ) -> NDArray:
         group = self.group[columns]
-        # the norm of a group of columns is at most that of their lengths
+        # the norm of the products of a group is at most the norm of the column lengths
         square = np.bincount(group, problem.squares[columns], self.strength.size)
         radius = np.sqrt((1.0 if problem.coupled else 0.5) * gap * square)
         return (self._sizes(columns, pull) + radius >= self.strength)[group]
@@ -179,10 +185,9 @@ class GroupTerm:
 
 
 class ProximalTerm:
-    """strength times a penalty with `value` and `prox` of whole matrices.
+    """strength times a penalty with methods `value(W)` and `prox(W, kappa)`.
 
-    W is (columns, lanes) here and (lanes, columns) in the methods of the penalty. Its
-    prox is asked for a multiple `kappa` of the penalty.
+    W is (columns, lanes) here and (lanes, columns) in the methods of the penalty.
     """
 
     def __init__(self, penalty: Any, strength: float) -> None:
@@ -200,8 +205,8 @@ class ProximalTerm:
         found = np.asarray(found, dtype=np.float64)
         if found.shape != W.shape[::-1] or not np.isfinite(found).all():
             raise ValueError(
-                "penalty: its prox must return finite weights of the shape it is "
-                f"given, {W.shape[::-1]}, got shape {found.shape}"
+                "penalty: the method prox must return finite weights of the shape of "
+                f"its argument, {W.shape[::-1]}, got shape {found.shape}"
             )
         return np.ascontiguousarray(found.T)
 
@@ -209,11 +214,11 @@ class ProximalTerm:
         return self._gauge(G, 0.0, 1e-9)
 
     def _gauge(self, G, least, accuracy):
-        """At least the gauge of G: the least t with G in t times the dual ball.
+        """At least the gauge of G, the least t with G in t times the dual ball.
 
-        0 is the minimiser of ||U - G||^2 / 2 + t penalty(U) exactly where G / t is a
-        subgradient of the penalty at 0, for any convex penalty that is 0 there. The
-        result is at least `least`, and else exact to `accuracy` of its difference.
+        For a convex penalty that is 0 at 0, U = 0 minimises ||U - G||^2 / 2 +
+        t penalty(U) if and only if G / t is a subgradient of the penalty at 0. The
+        result is at least `least`; `accuracy` is the relative error of the excess.
         """
 
         def vanishes(t):
@@ -221,8 +226,8 @@ class ProximalTerm:
 
         if not G.any() or (least > 0 and vanishes(least)):
             return least
-        # From `least` on in growing steps, then bisection: near an optimum the gauge
-        # is hardly above 1.
+        # Growing steps from `least`, then bisection: near an optimum the gauge is only
+        # a little larger than 1.
         step = 1e-12 if least > 0 else 1e-3 * np.linalg.norm(G) / self.strength
         low = least
         for _ in range(100):
@@ -232,7 +237,7 @@ class ProximalTerm:
         else:
             return np.inf
         high = least + step
-        for _ in range(60):  # no more, as a gauge of 1 + rounding has no middle
+        for _ in range(60):  # a limit, because a gauge of 1 + rounding has no middle
             if high - low <= accuracy * (high - least):
                 break
             middle = 0.5 * (low + high)
@@ -247,15 +252,15 @@ class ProximalTerm:
     ) -> Iterator[tuple[NDArray, float]]:
         """(share, conjugate of the penalty there) of some dual points.
 
-        step: a length of a proximal step from W.
+        step: the length of a proximal step from W.
         """
-        if hasattr(self.penalty, "gauge"):  # its operator is not exact
+        if hasattr(self.penalty, "gauge"):  # its `prox` is not exact
             here = np.ascontiguousarray(W.T), np.ascontiguousarray(G.T) / self.strength
             gauge = self.penalty.gauge(*here, step * self.strength)
         else:
             gauge = self._gauge(G, 1.0, 0.1)
         yield np.array([1 / gauge]), 0.0
-        # A user's penalty that is not a norm may say its conjugate.
+        # A penalty of the user that is not a norm has a method for its conjugate.
         conjugate = getattr(self.penalty, "conjugate", None)
         if conjugate is not None:
             V = np.ascontiguousarray(-G.T) / self.strength

@@ -1,8 +1,8 @@
-"""The loss of a linear model on samples with any features: values, duals, intercepts.
+"""The loss of a linear model on dense or sparse samples: values, duals, intercepts.
 
 Lanes are the rows of weights: the classes of the multinomial loss, the labels of binary
 losses that share X, or one lane for two classes. Arrays of samples are (lanes,
-samples), so that what belongs to a lane is contiguous.
+samples), so that the numbers of a lane are contiguous.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from . import _newton_cd_fast as kernels
 from ._feature_bounds import SeparableTerm
 from ._samples import Samples, is_sparse
 
-# Largest size of an intercept where a lane has the same answer in all samples, so that
-# no finite one is best: the probability is 1 in double precision.
+# Largest absolute intercept. If a lane has the same outcome in all samples, the best
+# intercept is infinite; with this one the probability is 1 in double precision.
 _CERTAIN = 40.0
 
-# Newton's method for the intercepts: largest number of steps, size of a step, and what
-# is left of the gradient, as a part of the total weight.
+# Newton's method for the intercepts: largest number of steps, largest size of a step,
+# and largest gradient at the end, as a fraction of the total weight.
 _STEPS, _STRIDE, _LEFT = 50, 5.0, 1e-11
 
 
 class Optimum(NamedTuple):
-    """A solution: the weights of some columns (columns, lanes); others are zero."""
+    """A solution: the weights (columns, lanes) of the columns that are not zero."""
 
     columns: NDArray
     W: NDArray
@@ -44,11 +44,11 @@ class Optimum(NamedTuple):
 
 
 Report = Callable[[float, float, int], bool]
-"""Of (objective, gap, number of rounds), after each round; True to stop."""
+"""Called with (objective, gap, number of rounds) after each round; True: stop."""
 
 
 class PathSolver(ABC):
-    """Solutions for falling strengths of one problem, each begun at the last one."""
+    """Solutions of a problem for falling strengths, each begun at the previous one."""
 
     def __init__(self, problem: FeatureProblem) -> None:
         self.problem, self.b = problem, problem.best_constants()
@@ -56,7 +56,7 @@ class PathSolver(ABC):
         self.P = np.empty_like(self.Z)
         self.loss = problem.loss(self.Z, self.P)
         every = np.arange(problem.n_features, dtype=np.int32)
-        # without weights; the first round needs it again
+        # the gradient at zero weights, which the first round needs again
         self.G: NDArray | None = problem.gradient(every, self.P)
 
     def largest_lam(self, penalty: Any) -> float:
@@ -111,23 +111,22 @@ class FeatureProblem:
             self.X = self.dense = self._shifted(np.asfortranarray(X))
         else:
             if not (X.has_canonical_format or self._by_columns.has_canonical_format):
-                self.X = X = X.copy()  # without entries that are there twice
+                self.X = X = X.copy()  # the sum of duplicates changes the matrix
                 X.sum_duplicates()
                 del self._by_columns
             parts = X.data**2, X.indices, X.indptr  # `power` would sort the user's X
             self.squares = sp.csr_matrix(parts, X.shape).T @ weight
-        # Without columns of zeros, which the constant columns of dense X are now.
+        # Columns of zeros do not count: shifted constant columns of dense X are zero.
         n_dense = self.n_samples * np.count_nonzero(self.squares)
         self.n_entries = X.nnz if is_sparse(X) else n_dense
-        # Sums of the outcomes, which those of the probabilities equal at an optimum.
+        # Sums of the outcomes. At an optimum the sums of the probabilities equal these.
         self.outcomes = Y @ weight
 
     def _shifted(self, X: NDArray) -> NDArray:
         """X without the means of columns far from 0; sets `shift` and `squares`.
 
-        Beside intercepts, columns far from 0 are nearly the same column, and descents
-        by one coordinate after the other hardly move. Their means belong to the
-        intercepts.
+        Columns far from 0 are nearly collinear with the intercepts, so that coordinate
+        descent hardly moves. The intercepts absorb the means.
         """
         weight, squares = self.weight, "ij,ij,i->j"
         self.squares = np.einsum(squares, X, X, weight)
@@ -136,8 +135,8 @@ class FeatureProblem:
         mean = weight @ X / self.total
         far = mean * mean * self.total > 0.99 * self.squares  # 10 standard deviations
         if far.any():
-            # Means of the differences from a sample: constant columns become 0, where
-            # rounding errors of their means would be columns of tiny lengths.
+            # Means of the differences from the first sample: constant columns become
+            # exactly 0, not the rounding errors of their means.
             first = X[0, far]
             self.shift[far] = first + weight @ (X[:, far] - first) / self.total
             X = X - self.shift
@@ -160,7 +159,7 @@ class FeatureProblem:
         return self._by_columns[:, columns]
 
     def bound(self, penalty: Penalty) -> SeparableTerm:
-        """A penalty that language models know too; see `Penalty.bind`."""
+        """The term of a penalty of `sklstruct.loglinear`; see `Penalty.bind`."""
         kind = type(penalty).__name__
         if not isinstance(penalty, Separable):
             raise ValueError(
@@ -177,7 +176,7 @@ class FeatureProblem:
         return SeparableTerm(l1, float(np.asarray(l2)))
 
     def loss(self, Z: NDArray, out: NDArray | None = None) -> float:
-        """Total loss in nats at the scores Z; out: probabilities."""
+        """Total loss in nats at the scores Z; out is filled with the probabilities."""
         if not self.coupled:
             e = np.exp(-np.abs(Z))
             wrong = np.maximum(np.where(self.Y, -Z, Z), 0)
@@ -193,7 +192,7 @@ class FeatureProblem:
         return float(self.weight @ (np.log(total) - right))
 
     def curvature(self, P: NDArray) -> NDArray:
-        """v of the kernels: s p, or s p (1 - p)."""
+        """V of the kernels: s p for coupled lanes, else s p (1 - p)."""
         V = P * self.weight
         if not self.coupled:
             V *= 1 - P
@@ -213,8 +212,7 @@ class FeatureProblem:
                 return np.ascontiguousarray((R @ self.dense[:, columns]).T)
             return np.ascontiguousarray((R @ self.dense).T[columns])
         if self.n_lanes == 1 and self._are_most(columns):
-            # A pass over the rows is faster, and of all columns does not need X by
-            # columns.
+            # A pass over the rows is faster, and for all columns `columns` is not made.
             return (self.X.T @ R[0]).take(columns)[:, None]
         R = np.ascontiguousarray(R.T)
         G = np.empty((columns.size, self.n_lanes))
@@ -222,20 +220,20 @@ class FeatureProblem:
         return G
 
     def _are_most(self, columns):
-        """Whether some columns have at least half of the entries of sparse X."""
+        """Whether `columns` have at least half of the entries of sparse X."""
         if columns.size == self.n_features:
             return True
         ptr = self.columns[0]
         return 2 * (ptr[columns + 1] - ptr[columns]).sum() >= self.n_entries
 
     def dual(self, P: NDArray, share: NDArray) -> float:
-        r"""The dual objective without that of the penalty.
+        r"""The dual objective without the conjugate of the penalty.
 
-        The dual point is theta = share s (y - p), so that it is
+        At the dual point theta = a s (y - p) it is
 
         .. math:: \sum_i s_i H((1 - a) y_i + a p_i)
 
-        with the entropy H of a distribution, or the sum of those of yes/no answers.
+        with H the entropy of the classes, or the sum of the entropies of the labels.
         share: a, one number or one per lane.
         """
         Q = P - self.Y
@@ -258,15 +256,18 @@ class FeatureProblem:
         return np.clip(odds, -_CERTAIN, _CERTAIN)
 
     def intercepts(self, b: NDArray, columns: NDArray, W: NDArray) -> NDArray:
-        """Those of X itself, without the common shift of classes, which is free."""
+        """The intercepts for the X of the user, centred over coupled lanes.
+
+        b: the intercepts for the shifted X. A common shift of all classes is arbitrary.
+        """
         b = b - self.shift[columns] @ W
         return b - b.mean() if self.coupled else b
 
     def fit_intercepts(self, b: NDArray, Z: NDArray, P: NDArray, loss: float) -> float:
-        """Intercepts to the optimum, all else as it is; b, Z, P in place; the loss.
+        """Optimise the intercepts at fixed weights; returns the loss.
 
-        P, loss: probabilities and loss at Z. Afterwards the residuals of each lane sum
-        to zero, as the residuals of a dual point must.
+        P, loss: probabilities and loss at Z. b, Z and P are changed in place. Then the
+        residuals of each lane sum to zero, as the residuals of a dual point must.
         """
         if not self.fit_intercept:
             return loss
@@ -288,7 +289,7 @@ class FeatureProblem:
         return loss
 
     def intercept_inverse(self, P: NDArray, damping: float) -> NDArray:
-        """Inverse of the Hessian of the intercepts plus damping, on its range."""
+        """Pseudo-inverse of the Hessian of the intercepts plus damping."""
         if self.coupled:
             H = -(P * self.weight) @ P.T
             H[np.diag_indices_from(H)] += P @ self.weight + damping

@@ -1,10 +1,10 @@
-"""Accelerated proximal gradient steps, for penalties that do not come apart.
+"""Accelerated proximal gradient steps, for penalties that are not separable.
 
-The function that the steps see is f(W) = min over b of the loss: its gradient is that
-of the loss at the best intercepts, and it is as smooth. The residuals of each lane then
-sum to zero, as the duality gap needs, and the scale of the intercepts plays no part in
-the length of a step. The length adapts: it falls until the quadratic bound holds, and
-grows a little before each step. Momentum starts anew where it points uphill.
+The steps minimise f(W) = min over b of the loss. Its gradient is the gradient of the
+loss at the best intercepts, and it is as smooth as the loss. The residuals of each lane
+then sum to zero, as the duality gap needs, and the length of a step does not depend on
+the scale of the intercepts. The length adapts: it falls until the quadratic bound
+holds, and grows a little before each step. The momentum restarts if it points uphill.
 
 Reference: A. Beck, M. Teboulle, "A fast iterative shrinkage-thresholding algorithm",
 SIAM J. Imaging Sciences 2, 2009; B. O'Donoghue, E. Candes, "Adaptive restart for
@@ -31,12 +31,12 @@ class AcceleratedSolver(PathSolver):
         super().__init__(problem)
         self.W = np.zeros((problem.n_features, problem.n_lanes))
         self.X: Any = problem.X
-        # A first guess of the Lipschitz constant: that of the longest column.
+        # First guess of the Lipschitz constant: the constant of the longest column.
         unit = 0.5 if problem.coupled else 0.25
         self.lipschitz = unit * max(problem.squares.max(initial=0.0), 1e-300)
 
     def _at(self, S, b, P):
-        """The loss at the scores S without intercepts, whose best values go to b."""
+        """The loss at scores S without intercepts; b is set to the best intercepts."""
         Z = S + b[:, None]
         return self.problem.fit_intercepts(b, Z, P, self.problem.loss(Z, P))
 

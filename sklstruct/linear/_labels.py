@@ -1,7 +1,7 @@
-"""Several labels per sample: reading of y, and the answers of classifiers.
+"""Reading of X and y, and predictions, for one or several labels per sample.
 
-y is an indicator matrix, dense or sparse, as scikit-learn's `MultiLabelBinarizer` makes
-it. Labels are numbers of its columns.
+With several labels y is an indicator matrix, dense or sparse, as scikit-learn's
+`MultiLabelBinarizer` makes it. Labels are then the numbers of its columns.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NAMED = 5
 
 
 class LabelColumns(NamedTuple):
-    """The columns of an indicator matrix; `known` are those with a positive."""
+    """The columns of an indicator matrix; `known` are those with a positive value."""
 
     n_labels: int
     known: NDArray
@@ -51,7 +51,7 @@ class LabelColumns(NamedTuple):
 
     @classmethod
     def of(cls, Y: sp.csr_matrix, is_sparse: bool) -> LabelColumns:
-        """Of a checked indicator matrix; warns of columns without a positive."""
+        """The columns of a checked matrix; warns of columns without a positive."""
         positives = np.bincount(Y.indices, minlength=Y.shape[1])
         known, never = np.flatnonzero(positives), np.flatnonzero(positives == 0)
         if known.size == 0:
@@ -70,17 +70,20 @@ class LabelColumns(NamedTuple):
 
     @property
     def leaves(self) -> NDArray:
-        """The columns that models are fitted to: two at least, which a tree needs."""
+        """The columns with a model: `known`, and one more if `known` is one column.
+
+        A tree needs at least two.
+        """
         if self.known.size > 1:
             return self.known
         return np.sort(np.append(self.known, self.known[0] == 0))
 
     def targets(self, Y: sp.csr_matrix) -> Targets:
-        """Of the rows of Y, the columns `leaves` numbered from 0."""
+        """The outcomes of the rows of Y: the columns `leaves`, numbered from 0."""
         return Targets.of_indicator(Y[:, self.leaves].tocsr())
 
     def spread(self, values: NDArray, fill: float) -> NDArray:
-        """Values (n, leaves) in n_labels columns; fill: that of labels not known."""
+        """Values (n, leaves) in n_labels columns; fill: value of unknown labels."""
         if self.known.size == self.n_labels:
             return values
         out = np.full((values.shape[0], self.n_labels), fill, dtype=values.dtype)
@@ -90,7 +93,7 @@ class LabelColumns(NamedTuple):
         return out
 
     def sparse(self, sample: NDArray, code: NDArray, value: Any, n: int) -> Any:
-        """CSR matrix (n, n_labels) with the value at each pair of a known label."""
+        """CSR matrix (n, n_labels) with values at (sample, leaves[code]) if known."""
         label = self.leaves[code]
         if self.known.size == 1:
             is_known = label == self.known
@@ -118,11 +121,11 @@ def read_training(
 ) -> tuple[Any, Any, NDArray, NDArray, NDArray, Any]:
     """(X, y, weight, class weight, index, implied labels), checked for `fit`.
 
-    X, y and weight are those of the samples of positive weight; `index` are their
-    numbers among all samples, and the class weight is that of all samples. y are labels
-    (n,), or a CSR indicator matrix with the implied labels; then `label_columns_` is
-    set, else it is None. batch: whether y may lack classes. reset: whether X determines
-    the number of features. allow_nan: whether X may hold NaN.
+    X, y and weight have the samples of positive weight; `index` are their numbers among
+    all samples. The class weight has all samples. y are labels (n,), or a CSR indicator
+    matrix with the implied labels. `label_columns_` of the estimator is set, to None
+    for labels (n,). batch: whether y may lack classes. reset: whether X determines the
+    number of features. allow_nan: whether X may contain NaN.
     """
     if y is None:
         raise ValueError(
@@ -147,8 +150,8 @@ def read_training(
         ensure_all_finite="allow-nan" if allow_nan else True,
         reset=reset,
     )
-    # A small batch may look like regression, and callers know the classes; a column of
-    # strings is always one of classes.
+    # A small batch of integers may look like regression, but the caller knows the
+    # classes. Strings are always classes.
     if not (batch or (y.ndim == 1 and y.dtype.kind == "U")):
         check_classification_targets(y)
     several, is_sparse = several and y.shape[1] > 1, sp.issparse(y)
@@ -186,16 +189,17 @@ def read_rows(estimator: Any, X: Any, dtype: Any, allow_nan: bool = False) -> An
 
 
 def check_labels(y: Any) -> NDArray:
-    """Labels as an array; ValueError for missing labels and for columns without 0, 1,
-    TypeError for strings beside numbers.
+    """Labels as an array.
 
-    scikit-learn checks numbers; its messages about objects do not name the cause.
+    ValueError for missing labels, sets of labels, and columns that are not numbers;
+    TypeError for strings mixed with numbers. scikit-learn checks numbers later; its
+    messages about objects do not name the cause.
     """
     y = mixed_as_objects(y)
     try:
         labels = np.asarray(y)
     except ValueError:  # lists of unequal length
-        type_of_target(y, input_name="y")  # says what to do about them
+        type_of_target(y, input_name="y")  # raises an error with the remedy
         raise
     if labels.ndim == 1:
         check_missing(labels)
@@ -225,7 +229,7 @@ def check_threshold(threshold: float | str, several: bool, calibrated: bool) -> 
     if not several and threshold != 0.5:
         raise ValueError(
             f"threshold={threshold!r} is for several labels per sample, and y has one: "
-            "leave it 0.5"
+            "leave threshold at 0.5"
         )
     if threshold != 0.5 and not calibrated:
         raise ValueError(
@@ -241,7 +245,7 @@ def best_of_rows(
 ) -> tuple[NDArray, NDArray]:
     """(the k most probable classes, their log-probabilities) of n samples.
 
-    each(use): use(slice, log-probabilities of all classes), block by block.
+    each(use): calls use(slice, log-probabilities of all classes) for each block.
     """
     best, log_proba = np.empty((n, k), dtype=np.int64), np.empty((n, k))
 
@@ -265,7 +269,7 @@ def target_of_rows(each: Callable[[Use], None], code: NDArray) -> NDArray:
 
 
 class LabelsMixin(TopKMixin):
-    """Answers of linear and hierarchical classifiers, for one label or several.
+    """Predictions of linear and hierarchical classifiers, for one label or several.
 
     `label_columns_` is None for one label per sample.
     """
@@ -277,13 +281,13 @@ class LabelsMixin(TopKMixin):
         """The error message if the parameters exclude several labels, else None."""
         if self.class_weight is not None:
             return (
-                "class_weight is for one label per sample; with several use "
-                "sample_weight, or None"
+                "class_weight is for one label per sample; with several labels leave "
+                "class_weight None, or use sample_weight"
             )
         return None
 
     def _implied_labels(self, n_labels: int) -> Any:
-        """The rules by which labels imply others (`close(Y)` applies them), or None."""
+        """An object whose `close(Y)` adds the labels that labels imply, or None."""
         return None
 
     def _n_rows(self) -> int:
@@ -309,7 +313,7 @@ class LabelsMixin(TopKMixin):
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
-            Samples, in the form that `fit` was given.
+            Features.
 
         k : int, default=5
             Number of classes, from 1 to n_classes.
@@ -341,11 +345,11 @@ class LabelsMixin(TopKMixin):
             return super().predict_top_k(X, k, return_log_proba=given)
         if return_log_proba:
             raise ValueError(
-                "return_log_proba=True is for one label per sample; with several the "
-                "matrix that is returned has the probabilities"
+                "return_log_proba=True is for one label per sample; with several leave "
+                "it False: the returned matrix has the probabilities"
             )
         n_leaves = columns.leaves.size
-        more = n_leaves - columns.known.size  # which `sparse` leaves out
+        more = n_leaves - columns.known.size  # unknown, `sparse` leaves it out
         k = min(check_top_k(k, columns.n_labels) + more, n_leaves)
         best, log_proba = self._find_top_k(X, k)
         sample = np.repeat(np.arange(best.shape[0]), k)
@@ -358,7 +362,7 @@ class LabelsMixin(TopKMixin):
 
     @abstractmethod
     def _log_proba_blocks(self, X: Any, use: Use) -> None:
-        """use(slice, log-probabilities of its rows), block by block."""
+        """Call use(slice, log-probabilities of its rows) for each block."""
 
     def _find_top_k(self, X, k):
         rows = self._read(X)
@@ -371,7 +375,7 @@ class LabelsMixin(TopKMixin):
         return target_of_rows(lambda use: self._log_proba_blocks(X, use), code)
 
     def _full_rows(self, X, finish):
-        """finish(log-probabilities) for all rows."""
+        """finish(log-probabilities) of all rows and columns of y, in one array."""
         columns, n_classes = self.label_columns_, self.classes_.size
         check_rows(X.shape[0], n_classes)
         width = n_classes if columns is None else columns.leaves.size
@@ -390,14 +394,15 @@ class LabelsMixin(TopKMixin):
         Returns
         -------
         proba : ndarray of shape (n_samples, n_classes)
-            Rows sum to 1, but not with several labels; columns in the order of
+            With one label per sample rows sum to 1. Columns are in the order of
             ``classes_``. For many classes prefer `target_log_proba` and
             `predict_top_k`, which never make this matrix.
 
         Raises
         ------
         MemoryError
-            If the matrix is larger than this machine's memory; says how large.
+            If the matrix is larger than this machine's memory. The message has the
+            size.
         """
         return self._full_rows(self._read(X), np.exp)
 
@@ -413,12 +418,12 @@ class LabelsMixin(TopKMixin):
         -------
         log_proba : ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``; minus infinity for labels without a
-            positive in `fit`.
+            positive value in `fit`.
 
         Raises
         ------
         MemoryError
-            As `predict_proba`.
+            As in `predict_proba`.
         """
         return self._full_rows(self._read(X), np.positive)
 
@@ -438,8 +443,9 @@ class LabelsMixin(TopKMixin):
         Returns
         -------
         log_proba : ndarray of shape (n_samples,)
-            NaN where y is not in ``classes_``; see the parameter `unknown` of the
-            scores in `sklstruct.metrics`.
+            NaN if the label is not in ``classes_``, or, with several labels, has no
+            positive value in `fit`. See the parameter `unknown` of the scores in
+            `sklstruct.metrics`.
         """
         rows = self._read(X)
         columns = self.label_columns_
@@ -459,18 +465,18 @@ class LabelsMixin(TopKMixin):
 
 
 class FlatMixin(LabelsMixin):
-    """Answers of a flat model, by the scores of all classes."""
+    """Predictions of a flat model from the scores of all classes."""
 
     _dtype: Any = np.float64  # of the scores
     _least: Any = 0.0  # labels of larger log-odds are predicted
 
     @abstractmethod
     def _blocks(self, X: Any, finish: Use) -> None:
-        """finish(slice, scores of the rows (n, `_n_rows`)), block by block."""
+        """Call finish(slice, scores of the rows (n, `_n_rows`)) for each block."""
 
     @abstractmethod
     def _log_proba_of(self, scores: NDArray) -> NDArray:
-        """Log-probabilities of all classes, of which there are two or more."""
+        """Log-probabilities of all classes, at least two."""
 
     def _odds(self, scores: NDArray) -> NDArray:
         """Log-odds of labels."""
@@ -529,8 +535,8 @@ class FlatMixin(LabelsMixin):
         -------
         y : ndarray of shape (n_samples,)
             Labels. Ties go to the class that comes first in ``classes_``. With several
-            labels an indicator matrix of the kind of the y of `fit`: the labels of a
-            probability above the threshold.
+            labels an indicator matrix of the type of the y of `fit`, with the labels
+            whose probability is above the threshold.
         """
         rows, columns = self._read(X), self.label_columns_
         code, found = np.zeros(rows.shape[0], dtype=np.int64), []

@@ -1,42 +1,45 @@
 """Proximal Newton steps on a working set, until the duality gap is small.
 
 A round computes the intercepts, the gradient and the duality gap; proves columns zero;
-and takes Newton steps on a working set: the weights that are not zero and those that
-violate their optimality most. A step minimises a quadratic model with the exact Hessian
-(`_newton_cd_fast`) by coordinate descent, and a line search follows.
+and takes Newton steps on a working set: the weights that are not zero and the weights
+that violate their optimality conditions most. A step minimises a quadratic model with
+the exact Hessian (`_newton_cd_fast`) by coordinate descent, and a line search follows.
 
 The purpose of the parts:
 
 Levenberg damping
     Adds mu/2 (mu/4 for binary losses) sum_i s_i x_ij^2 to the curvature of a weight;
-    mu falls where the model predicts the decrease well, and rises where not. If the
-    probabilities of most samples are 0 or 1 the model is flat: without damping its
-    minimiser is far away, and the line search never gets anywhere.
+    mu falls after a step whose decrease the model predicts well, and rises after other
+    steps. If the probabilities of most samples are 0 or 1 the model is flat: without
+    damping its minimiser is far away, and the line search makes no progress.
 The best common shift of the classes of a feature
-    It does not change the multinomial loss, so the model is flat along it and
-    coordinate descent creeps; the shift of least penalty is a formula. (The
-    scores of a sample then differ by one number, which changes no probability.)
-One-hot groups against the intercepts
-    One number more in all columns of such a group, and less in the intercept, changes
-    no score: descent on blocks creeps along it, and the best number is a formula.
+    A shift does not change the multinomial loss, so the model is flat along the shift
+    and coordinate descent is slow. The shift of least penalty has a formula. (All
+    scores of a sample then change by one number, which changes no probability.)
+One-hot groups and the intercepts
+    One number added to all columns of such a group and subtracted from the intercept
+    changes no score: descent on blocks is slow along this direction, and the best
+    number has a formula.
 Intercepts as one block
     They are in every sample and their Hessian has a null direction, the common shift
     of all lanes. One K x K solve replaces many sweeps.
 Anderson extrapolation
-    A combination of the last iterates of coordinate descent, accepted if the model is
-    smaller there; on the Gram matrix and with groups, whose steps need many sweeps.
+    A combination of the last iterates of coordinate descent, accepted if the model has
+    a smaller value there. It helps most with the Gram matrix and with groups, whose
+    steps need many sweeps.
 The Gram matrix
-    For dense X and a small working set a sweep over the Hessian itself costs its
-    square, and not its size times the number of samples.
+    For dense X and a small working set, a sweep over m coordinates with the Hessian as
+    a matrix costs m^2, instead of m times the number of samples.
 Screening
     The dual objective is strongly concave: the entropy of a distribution is 1-strongly
     concave in the l1 norm (Pinsker's inequality), so the squared l1 distances of the
     probabilities of a dual point to those of the optimum sum to at most 2 gap, with
-    weights s. A class moves by at most half of that distance, and the same holds for
-    yes/no answers: |x_j'(theta - theta*)_k| <= ||x_j||_s sqrt(gap / 2). For all lanes
-    of a feature together the bound is ||x_j||_s sqrt(gap), as the squared Euclidean
-    length of a vector that sums to 0 is at most half of its squared l1 length. A
-    column that stays inside of the dual ball by more is zero at the optimum.
+    weights s. The probability of a class changes by at most half of the distance, and
+    the same holds for yes/no answers: |x_j'(theta - theta*)_k| <= ||x_j||_s
+    sqrt(gap / 2). For all lanes of a feature together the bound is ||x_j||_s sqrt(gap),
+    as the squared Euclidean length of a vector that sums to 0 is at most half of its
+    squared l1 length. A column whose distance from the boundary of the dual ball is
+    larger than the bound is zero at the optimum.
 """
 
 from __future__ import annotations
@@ -55,40 +58,44 @@ from . import _newton_cd_fast as kernels
 from ._feature_bounds import GroupTerm
 from ._feature_problem import FeatureProblem, Optimum, PathSolver, Report
 
-# Newton steps for a working set, and sweeps for a step (on the Gram matrix).
+# Largest number of Newton steps on a working set, of sweeps per step, and of sweeps per
+# step on the Gram matrix.
 _NEWTON, _SWEEPS, _GRAM_SWEEPS = 30, 200, 2000
 
-# A working set is solved to this share of the largest violation, a step to this share
-# of the decrease of its first sweep (on the Gram matrix).
+# A working set is solved until violations are this fraction of the largest violation
+# before; a step ends after a sweep whose decrease is this fraction of the decrease by
+# the first sweep (second number: on the Gram matrix).
 _SHARE, _INNER, _GRAM_INNER = 0.15, 0.1, 1e-3
 
-# Multiplications of the sweeps on a working set, in units of those of the gradient,
-# from which on another gap is worth its price.
+# Number of multiplications of the sweeps on a working set, in units of those of a
+# gradient, after which the next round begins.
 _BUDGET = 10
 
-# Largest working set whose Hessian is made; samples at once; samples for each
-# coordinate that make X tall and are enough while steps lower the objective by this
-# share or more.
+# Largest working set whose Hessian is made, and rows of X per product. X is tall if it
+# has more than _ENOUGH samples per coordinate; the Hessian then uses this number of
+# samples while steps lower the objective by a fraction of more than _FAR.
 _GRAM, _BLOCK_ROWS, _ENOUGH, _FAR = 2500, 1024, 3, 1e-2
 
 # Iterates that an extrapolation combines, and the largest sum of its coefficients.
 _MEMORY, _LARGEST = 6, 1e4
 
-# Rounds without a smaller objective or gap, after which rounding allows nothing more.
+# Number of rounds without a smaller objective or gap after which the solver stops:
+# rounding errors prevent progress.
 _IDLE = 3
 
-# Largest group whose matrix of products is decomposed, and the share of its values that
-# are not 0 from which BLAS takes less time than sparse products.
+# Largest group whose matrix of products is decomposed, and the density of its columns
+# above which the BLAS takes less time than sparse products.
 _LARGEST_BLOCK, _DENSE = 500, 0.1
 
-# The damping mu: first and smallest value, and the factor of its changes.
+# The damping mu: initial and smallest value, and the factor of its changes.
 _DAMPING, _LEAST, _FACTOR = 1e-3, 1e-10, 5.0
 
 
 class QuadraticModel:
-    """The quadratic model of a Newton step on a working set, and its minimiser so far.
+    """The quadratic model of a Newton step on a working set, and its iterate.
 
-    rows, lanes: positions of the coordinates in the weights W of the working columns.
+    columns, w: the columns of the working set and their weights (columns, lanes). u:
+    the weights so far. db: the change of the intercepts so far.
     """
 
     def __init__(self, solver: NewtonSolver, penalty: Any) -> None:
@@ -108,18 +115,21 @@ class QuadraticModel:
         self.sweeps, self.inner = _SWEEPS, _INNER
 
     def begin(self) -> None:
-        """Prepare the sweeps, after the violation is known."""
+        """Prepare the sweeps; not called if the violation is already small."""
         problem = self.problem
         self.inverse = problem.intercept_inverse(self.P, self.of_b)
         self.D = np.zeros_like(self.P, order="K")
         self.Q = np.zeros(problem.n_samples)
 
     def sweep(self, full: bool) -> float:
-        """A pass over the coordinates and the intercepts."""
+        """A pass over the coordinates (all, or the active) and the intercepts.
+
+        Returns the sum of curvature times squared change.
+        """
         raise NotImplementedError
 
     def _sweep_intercepts(self) -> float:
-        """The exact step of all intercepts."""
+        """Minimise the model over all intercepts; returns as `sweep`."""
         if not self.problem.fit_intercept:
             return 0.0
         t = self.gb + np.einsum("kn,kn->k", self.V, self.D) + self.of_b * self.db
@@ -133,13 +143,13 @@ class QuadraticModel:
         return float(-e @ t)
 
     def cost(self) -> float:
-        """About the multiplications of a sweep."""
+        """Approximate number of multiplications of a sweep."""
         ptr = self.problem.columns[0]
         entries = (ptr[self.columns + 1] - ptr[self.columns]) @ self.n_lanes_at
         return float(2 * entries + 4 * self.P.size)
 
     def value(self) -> float:
-        """The model at u, without its value at w."""
+        """The value of the model at u, up to a constant."""
         change, db, _, curvature = self.moves()
         damped = self.damping @ (change**2).sum(axis=1) + self.of_b * db @ db
         return float(
@@ -157,7 +167,7 @@ class QuadraticModel:
         raise NotImplementedError
 
     def load(self, vector: NDArray) -> None:
-        """Set the variables to such a vector."""
+        """Set the variables to a vector of this form."""
         raise NotImplementedError
 
     def metric(self) -> NDArray:
@@ -169,8 +179,8 @@ class QuadraticModel:
         return self.problem.part(self.columns)
 
     def _restore(self, db: NDArray) -> None:
-        """db, D and Q of the weights u."""
-        # The common shift is a null direction, along which combinations run away.
+        """Set db, and compute D and Q for the weights u."""
+        # Centred: extrapolation may diverge along the common shift, a null direction.
         self.db = db - db.mean() if self.problem.coupled else db.copy()
         self.D[:] = (self._X @ (self.u - self.w)).T + self.db[:, None]
         if self.problem.coupled:
@@ -183,7 +193,7 @@ class QuadraticModel:
         return of_b
 
     def moves(self) -> tuple[NDArray, NDArray, NDArray, float]:
-        """(change of W, change of b, that of the scores, its curvature), at the end."""
+        """(change of W, of b, and of the scores, curvature along them), at the end."""
         curvature = np.einsum("kn,kn,kn->", self.V, self.D, self.D)
         if self.problem.coupled:
             curvature -= self.problem.weight @ self.Q**2
@@ -191,7 +201,10 @@ class QuadraticModel:
 
 
 class Coordinates(QuadraticModel):
-    """Single weights as coordinates, for a separable penalty."""
+    """Single weights as coordinates, for a separable penalty.
+
+    rows, lanes: positions of the coordinates in the weights (columns, lanes).
+    """
 
     def __init__(self, solver: NewtonSolver, penalty: Any) -> None:
         super().__init__(solver, penalty)
@@ -241,11 +254,11 @@ class Coordinates(QuadraticModel):
 
 
 class Gram(Coordinates):
-    """The same with the Hessian as a matrix: few coordinates, dense X."""
+    """`Coordinates` with the Hessian as a matrix, for few coordinates and dense X."""
 
     def _derivatives(self):
         g = self.problem.gradient(self.columns, self.P)
-        return g[self.rows, self.lanes], None  # the second ones are in the Hessian
+        return g[self.rows, self.lanes], None  # second derivatives are in the Hessian
 
     def begin(self) -> None:
         m, K = self.rows.size, self.problem.n_lanes
@@ -264,7 +277,7 @@ class Gram(Coordinates):
         self.active = np.ones(m + n_b, dtype=np.uint8)
 
     def _hessian(self, N):
-        """That of the loss by the coordinates and the intercepts, N together."""
+        """Hessian of the loss in the coordinates and the intercepts, (N, N)."""
         problem, m = self.problem, self.rows.size
         assert problem.dense is not None
         bounds = np.searchsorted(self.lanes, np.arange(problem.n_lanes + 1))
@@ -272,14 +285,14 @@ class Gram(Coordinates):
         enough = max(_ENOUGH * N, _BLOCK_ROWS)
         tall = enough < problem.n_samples
         if tall and self.rough:
-            # The first steps go far, and a part of the samples says where.
+            # The first steps are long, and a part of the samples determines them.
             rng = np.random.RandomState(0)
             share = weight / problem.total
             chosen = np.sort(rng.choice(problem.n_samples, enough, p=share))
             weight = np.full(problem.n_samples, problem.total / enough)
-        # Sums over many samples are made in single precision: half of the time. Their
-        # rounding errors must not make the model concave, and columns and weights of
-        # mean square 1 do not overflow.
+        # Sums over many samples are made in single precision, in half of the time.
+        # `rounding` keeps rounding errors from making the model concave. Columns scaled
+        # to mean square 1 do not overflow.
         syrk, dtype = (ssyrk, np.float32) if tall else (dsyrk, np.float64)
         self.rounding = 1e-6 if tall else 1e-10
         scale = np.sqrt(problem.squares[self.columns] / problem.total)
@@ -369,7 +382,7 @@ class Blocks(QuadraticModel):
 
     def begin(self) -> None:
         super().begin()
-        # The kernel goes from sample to sample: the numbers of all lanes lie together.
+        # The kernel goes from sample to sample: lanes of a sample are contiguous.
         self.by_sample = [np.ascontiguousarray(A.T) for A in (self.P, self.V)]
         self.D = np.zeros(self.P.shape[::-1]).T
         self.constant = self._constant()
@@ -387,10 +400,10 @@ class Blocks(QuadraticModel):
         return moved + self._sweep_intercepts()
 
     def _constant(self) -> tuple[NDArray, sp.csc_matrix, NDArray]:
-        """Blocks, V (columns, blocks) and c with X V = c in every sample.
+        """(blocks, V (columns, blocks), c) with X V = c in every sample.
 
-        Such blocks are one-hot columns, also if they are scaled or centred: v is 1 over
-        the range of a column.
+        Such blocks are one-hot columns, also scaled or centred: the entry of a column
+        in V is 1 over the range of the column.
         """
         X, n = self._X, self.columns.size
         low, high = (A.toarray().ravel() for A in (X.min(axis=0), X.max(axis=0)))
@@ -405,9 +418,10 @@ class Blocks(QuadraticModel):
     def _shift(self, blocks: NDArray, V: sp.csc_matrix, c: NDArray) -> None:
         """u += V t, b -= c t, which changes no score, with t (blocks, lanes).
 
-        Descent would creep there. The norm of a block is at most the parabola that
-        touches it at u. t minimises these parabolas and the damping; that of the
-        intercepts is at most the sum over the blocks of their number times c^2 t^2 / 2.
+        Descent would be slow along these directions. The norm of a block is at most the
+        parabola that touches the norm at u. t minimises these parabolas and the
+        damping; the damping of the intercepts is at most of_b times the number of
+        blocks times the sum over the blocks of c^2 t^2 / 2.
         """
         squares = np.add.reduceat((self.u**2).sum(axis=1), self.starts[:-1])
         of_norm = self.strength / np.maximum(np.sqrt(squares), 1e-100)
@@ -445,8 +459,9 @@ def block_curvatures(
     as the difference is diagonally dominant. The Hessian of yes/no answers is half of
     this bound. So each lane has a bound t. With D the diagonal of X_g' diag(s t) X_g,
     the numbers of a block are D times the largest eigenvalue of D^-1/2 X_g' diag(s t)
-    X_g D^-1/2. One number for a whole block would make steps along short columns tiny,
-    and one number for all lanes the steps along classes that are nearly certain.
+    X_g D^-1/2. One number for all columns of a block would make the steps along short
+    columns tiny; one number for all lanes would make the steps of classes tiny that are
+    nearly certain.
     """
     T = P * (1 - P) * problem.weight
     T *= 2 if problem.coupled else 1
@@ -485,9 +500,9 @@ def block_curvatures(
 
 
 def _stacked(place: sp.csr_matrix, values: NDArray, diagonal: bool) -> sp.csr_matrix:
-    """One matrix for each row of `values`, below each other, or on the diagonal.
+    """One matrix per row of `values`, stacked vertically or as a block diagonal.
 
-    place: their pattern, with the position in `values` of each entry.
+    place: the pattern of the matrices; its entries are positions in a row of `values`.
     """
     n, (height, width) = len(values), place.shape
     lane = np.arange(n)[:, None]
@@ -500,7 +515,10 @@ def _stacked(place: sp.csr_matrix, values: NDArray, diagonal: bool) -> sp.csr_ma
 
 
 def descend(model: QuadraticModel) -> int:
-    """Sweeps until one does little; an extrapolation after every few; their number."""
+    """Sweep until a sweep changes little; returns the number of sweeps.
+
+    An extrapolation follows after every `_MEMORY` + 1 sweeps.
+    """
     first, full, iterates, n_sweeps = None, True, [], 0
     while n_sweeps < model.sweeps:
         n_sweeps += 1
@@ -521,7 +539,7 @@ def descend(model: QuadraticModel) -> int:
 
 
 def _extrapolate(model, iterates):
-    """Anderson: the combination of iterates whose differences cancel most."""
+    """Anderson extrapolation: the affine combination of least combined difference."""
     differences = np.diff(iterates, axis=0)
     A = (differences * model.metric()) @ differences.T
     A[np.diag_indices(_MEMORY)] += 1e-10 * np.trace(A)
@@ -594,8 +612,8 @@ class NewtonSolver(PathSolver):
         cost, of_gradient = 0.0, 1.0 + self.problem.n_entries * self.W.shape[1]
         for step in range(_NEWTON):
             model = kind(self, penalty)
-            # Near the minimum the objective is constant to rounding long before the gap
-            # is small, which is of first order: only the violation tells.
+            # The gap is of first order in the error, the objective of second order:
+            # near the minimum rounding hides its decrease, and only violations tell.
             violation = max(model.violation, np.abs(model.gb).max())
             share = _SHARE * min(cost / of_gradient, 1)
             if step and (violation <= share * worst or cost > _BUDGET * of_gradient):
@@ -616,21 +634,21 @@ class NewtonSolver(PathSolver):
         return Gram if few and self.problem.dense is not None else Coordinates
 
     def _choose(self, penalty, alive, G) -> float:
-        """The working set; the largest violation before."""
+        """Set the working set; returns the largest violation before."""
         worst, new, mask = penalty.choose(self.problem, self.columns, self.W, alive, G)
         columns = np.union1d(self.columns, new).astype(np.int32)
         W = np.zeros((columns.size, self.W.shape[1]))
         W[np.searchsorted(columns, self.columns)] = self.W
         work = W != 0
         work[np.searchsorted(columns, new)] |= mask
-        if isinstance(penalty, GroupTerm):  # a group lies together
+        if isinstance(penalty, GroupTerm):  # columns of a group are contiguous
             order = np.argsort(penalty.group[columns], kind="stable")
             columns, W, work = columns[order], W[order], work[order]
         self.columns, self.W, self.work = columns, W, work
         return worst
 
     def _search(self, model, penalty) -> bool:
-        """A line search along the step of the model; whether the objective fell."""
+        """Line search along the step of the model; returns whether it found a step."""
         change, db, D, curvature = model.moves()
         old = penalty.value(self.columns, self.W)
         new = penalty.value(self.columns, self.W + change)

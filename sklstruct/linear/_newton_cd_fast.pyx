@@ -1,15 +1,15 @@
 """Coordinate descent on the quadratic model of a Newton step, and the gradient.
 
-With the current probabilities p and the weights v of the curvature, the Hessian of the
-loss along a move D = X dW (one row for each lane, that is class or label) is
+With the current probabilities p, the Hessian of the loss along a change D = X dW of the
+scores (lanes are classes or labels), and the weights v of the curvature, are
 
     one class per sample:  sum_i s_i [sum_k p_ik D_ik^2 - (sum_k p_ik D_ik)^2],
                          v = s p,
     several labels:      sum_ik s_i p_ik (1 - p_ik) D_ik^2,   v = s p (1 - p).
 
-The first one is the exact Hessian of the multinomial loss and not a bound of it. Its
+The first line is the exact Hessian of the multinomial loss and not a bound of it. Its
 second term couples the lanes by one number per sample, Q_i = sum_k p_ik D_ik. So the
-derivative by a coordinate (j, k),
+derivative in a coordinate (j, k),
 
     g_jk + sum_i x_ij v_ik (D_ik - Q_i),
 
@@ -25,13 +25,13 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from .._watch cimport Watch, over, propagate, watch_of
 
-# Added to curvatures, so that a column of zeros, or of values whose squares underflow,
-# divides nothing by 0.
+# Added to curvatures against divisions by 0, which columns of zeros, or of values whose
+# squares underflow, would cause.
 cdef double TINY = 1e-300
 
 
 cdef inline double shrunk(double x, double l1) noexcept nogil:
-    """x moved towards 0 by l1, not beyond 0."""
+    """Soft threshold: x moved towards 0 by l1, but not beyond 0."""
     if x > l1:
         return x - l1
     return x + l1 if x < -l1 else 0.0
@@ -103,11 +103,12 @@ def sweep(
     double[::1] u, uint8_t[::1] active, double[:, ::1] D, double[::1] Q,
     int32_t[::1] stop,
 ):
-    """One pass over the coordinates, or over the active ones: u, D, Q in place.
+    """One pass over the coordinates; changes u, D, Q in place.
 
     The model is g e + h e^2 / 2 + damping e^2 / 2 + l1 |u| + l2 u^2 / 2 with e = u - w.
-    `active` are the coordinates that a pass over all of them finds not zero or moves.
-    Returns the sum of curvature times squared change.
+    full: whether all coordinates are visited, or those that are `active`. A visit sets
+    `active` to whether the coordinate is not zero or has changed. Returns the sum of
+    curvature times squared change.
     """
     cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t c, a, i, j, k
@@ -168,7 +169,7 @@ def sweep_blocks(
     the Euclidean norm of all of its weights. room: (largest block + 1, lanes).
     Otherwise as `sweep`.
 
-    With r = h u less the gradient, weight by weight, the minimum is n r / (n h + l1),
+    With r = h u minus the gradient, weight by weight, the minimum is n r / (n h + l1),
     where n = ||u|| solves f(n) = sum r^2 / (n h + l1)^2 = 1. If f(0) <= 1, the minimum
     is 0. f^-1/2 is concave and increases: the steps of Newton's method from 0 never
     pass the root, and one step is enough if all h are equal.
@@ -239,7 +240,7 @@ def sweep_gram(
 ):
     """One pass with the whole Hessian H, damping included; u and slope in place.
 
-    slope: the gradient of the model without its penalty at u.
+    slope: the gradient at u of the model without its penalty. Otherwise as `sweep`.
     """
     cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t c, b, n = H.shape[0]

@@ -23,13 +23,14 @@ from ._feature_bounds import GroupTerm, ProximalTerm
 if TYPE_CHECKING:
     from ._feature_problem import FeatureProblem
 
-# Error of the operator of overlapping groups, as a part of the length of its argument.
+# Error of the operator of overlapping groups, relative to the norm of its argument.
 _OVERLAP_TOL = 1e-9
 
-# Rounds of the operator between two checks for Ctrl-C, and how many times.
+# Rounds per call of the operator (Ctrl-C is checked between calls), and largest number
+# of calls.
 _OVERLAP_ROUNDS, _OVERLAP_CALLS = 100, 50
 
-# Largest strength of a subtree: the product with a step is finite.
+# Largest weight of a subtree: its product with the length of a step is finite.
 _MOST_WEIGHT = 1e100
 
 # Blanks of n-grams of words: CountVectorizer joins words by one.
@@ -47,9 +48,9 @@ class GroupLasso(BaseEstimator):
     Parameters
     ----------
     groups : array-like of shape (n_features,) or list of lists of int, default=None
-        The label of the group of each feature; or the numbers of the features of each
-        group. Lists may overlap; every feature must be in one of them. None: each
-        feature is a group.
+        The label of the group of each feature; or for each group a list of the numbers
+        of its features. Lists may overlap; every feature must be in at least one list.
+        None: each feature is a group.
 
     weights : "sqrt" or array-like of shape (n_groups,), default="sqrt"
         :math:`\omega_g`, positive and finite, in the order of the sorted labels or of
@@ -123,7 +124,7 @@ class GroupLasso(BaseEstimator):
         return GroupTerm(group, self._weights(np.bincount(group, minlength=n_groups)))
 
     def _weights(self, size: NDArray) -> NDArray:
-        """One weight per group."""
+        """The weight of each group; size: the numbers of features."""
         if isinstance(self.weights, str):
             return np.sqrt(size)
         weights = as_floats("weights", self.weights)
@@ -151,22 +152,22 @@ def _labels(groups, d):
 
 
 def _members(groups, d):
-    """The columns of each group; each column is in one."""
+    """The columns of each group; ValueError if a column is not in any group."""
     members = Members.of(groups, d, "column of X")
     times = np.bincount(members.entry, minlength=d)
     if not times.all():
         raise ValueError(
-            f"groups leave out column {times.argmin()}: put it in a group, which may "
-            "be one by itself"
+            f"groups leave out column {times.argmin()}: put the column into a group, "
+            "for example a group with this column only"
         )
     return members
 
 
 class _Overlapping:
-    """sum_g weight_g ||W_g|| of groups that share columns.
+    """The penalty sum_g weight_g ||W_g|| of groups that share columns.
 
-    As `prox_overlapping_groups`, but each call begins at the dual vectors of the last
-    one: the arguments of a solver hardly change from step to step.
+    Computed as by `prox_overlapping_groups`, but each call starts from the dual vectors
+    of the previous call: the arguments of a solver hardly change from step to step.
     """
 
     def __init__(self, members, weights, n_features, n_lanes):
@@ -187,7 +188,7 @@ class _Overlapping:
         return self.weights @ self._norms(W.ravel())
 
     def _shrink(self, v, kappa):
-        """v less its dual vectors, each in the ball of its group."""
+        """v minus its dual vectors, each in the ball of its group."""
         w = np.empty(v.size)
         enough = 0.5 * _OVERLAP_TOL**2 * float(v @ v)
         for _ in range(_OVERLAP_CALLS):
@@ -208,12 +209,12 @@ class _Overlapping:
         return w.reshape(self.shape)
 
     def gauge(self, W, G, kappa):
-        """At least the least t with G in t times the dual ball, and at least 1.
+        """At least 1 and at least the least t with G in t times the dual ball.
 
-        A step of length `kappa` from W to U = W - kappa G - (dual vectors) says that -G
-        is a sum of vectors in the balls of the groups and of (U - W) / kappa, which is
-        in the ball of size ||U - W|| / (kappa weight) of any groups that cover it, and
-        is 0 at an optimum. The dual vectors need not be exact.
+        A step of length `kappa` from W to U = W - kappa G - (dual vectors) shows that
+        -G is (U - W) / kappa plus vectors in the balls of the groups. (U - W) / kappa
+        is 0 at an optimum. It is in ||U - W|| / (kappa w) times the dual ball, w being
+        the smallest weight of a group. The dual vectors need not be exact.
         """
         U = self._shrink((W - kappa * G).ravel(), kappa)
         left = np.linalg.norm(U - W.ravel()) / kappa
@@ -223,8 +224,8 @@ class _Overlapping:
 class TreeNorm(BaseEstimator):
     r""":math:`\Omega(W) = \sum_k \sum_j a^{h(j)} \|W_{k,T(j)}\|`, over subtrees.
 
-    :math:`T(j)` are feature j and all features below j, h(j) is the depth of j, and a
-    the `depth_weight`. For every class k, the weights of whole subtrees become zero. A
+    :math:`T(j)` are feature j and all features below j, h(j) is the depth of j (0 for a
+    root), and a the `depth_weight`. For every class k, whole subtrees become zero. A
     feature therefore has a weight only if the features above it have weights. Use this
     penalty if features extend each other, as n-grams do.
 
@@ -237,8 +238,8 @@ class TreeNorm(BaseEstimator):
         Norm of a subtree: the largest absolute weight, or the Euclidean norm.
 
     depth_weight : float, default=1.0
-        Factor a of the strength for each level below a root, positive; its power of the
-        depth of the tree is at most 1e100.
+        Factor a of the strength for each level below a root, positive. The largest
+        :math:`a^{h(j)}` must be at most 1e100.
 
     See Also
     --------
@@ -337,7 +338,7 @@ class TreeNorm(BaseEstimator):
 
 
 class _Trees:
-    """A checked `TreeNorm`: one forest, with a copy of the tree for each row of W."""
+    """A checked `TreeNorm`: a forest with a copy of the tree for each row of W."""
 
     def __init__(self, parents, norm, depth_weight, n_rows):
         linf = norm == "linf"
@@ -370,18 +371,18 @@ class _Trees:
 def ngram_parents(vectorizer: Any, drop: Literal["first", "last"] = "last") -> NDArray:
     """The tree of the n-grams of a fitted vectorizer, for `TreeNorm`.
 
-    The parent of an n-gram is the longest n-gram among the columns that is left when
-    symbols are taken away at one end.
+    The parent of an n-gram is the longest column that remains after symbols are removed
+    from one end of the n-gram.
 
     Parameters
     ----------
     vectorizer : estimator
-        A fitted `CountVectorizer` or `TfidfVectorizer` of words or characters (or one
-        with their `get_feature_names_out` and `analyzer`), or a fitted
-        `SuffixTreeVectorizer`, whose tree drops the first, that is oldest, symbol.
+        A fitted `CountVectorizer` or `TfidfVectorizer` of words or characters (or
+        another vectorizer with `get_feature_names_out` and `analyzer`), or a fitted
+        `SuffixTreeVectorizer`, whose tree drops the first (oldest) symbol.
 
     drop : {"first", "last"}, default="last"
-        The end at which symbols are taken away.
+        The end from which symbols are removed. `SuffixTreeVectorizer` needs "first".
 
     Returns
     -------
@@ -391,7 +392,8 @@ def ngram_parents(vectorizer: Any, drop: Literal["first", "last"] = "last") -> N
     Raises
     ------
     ValueError
-        If the analyzer is not known, or the tree does not have this direction.
+        If `analyzer` is not "word", "char" or "char_wb", or a `SuffixTreeVectorizer` is
+        given without ``drop="first"``.
 
     Examples
     --------
@@ -409,8 +411,8 @@ def ngram_parents(vectorizer: Any, drop: Literal["first", "last"] = "last") -> N
     if tree is not None:
         if drop != "first":
             raise ValueError(
-                'drop must be "first" for a tree of contexts: a context is below the '
-                "one without its oldest symbol"
+                'drop must be "first" for a tree of contexts: the parent of a context '
+                "lacks its oldest symbol"
             )
         return np.array(tree.parent, dtype=np.int32)
     analyzer = getattr(vectorizer, "analyzer", None)

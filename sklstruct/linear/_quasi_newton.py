@@ -1,17 +1,17 @@
 """Multinomial logistic regressions by L-BFGS: of many nodes in one call, or of one.
 
 A scikit-learn fit takes milliseconds even for few samples, and a tree may have a
-thousand small nodes. Here the samples are sorted by outcome (of a tree: by its leaf
-order), every node is a range of rows that one call of a kernel (`_quasi_newton_fast`)
+thousand small nodes. Here the samples are sorted by outcome (for a tree: by its leaf
+order). Every node is a range of rows that one call of a kernel (`_quasi_newton_fast`)
 fits; threads share the nodes. The alternative, all nodes of a level padded to one
 array, copies the samples and wastes most of its work: nodes of a level differ in size
 and in iterations.
 
 At large dense nodes of three outcomes and more, L-BFGS starts from a metric of the
 features (the formulas are in `_quasi_newton_fast`). Its moments and eigenvectors take
-n d² + d³ multiplications in the BLAS. `metric_pays` allows it if this is
-estimated at five iterations or less and n >= 4 d; with fewer samples they are
-separable, and the products with the eigenvectors are not small beside those with X.
+n d² + d³ multiplications in the BLAS. `metric_pays` allows the metric if this time is
+estimated at five iterations or less and n >= 4 d. Fewer samples are separable, and the
+products with the eigenvectors are then not cheap compared with the products with X.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from ._samples import Samples, is_sparse, narrow_indices
 from ._targets import Targets
 from ._weights import Features, FittedStrip, lanes_of
 
-# Tolerance of `NodeProblems.fit` in units of that of `LinearClassifier`. At the same
-# `tol` the objectives of both solvers then exceed the optimum by about as much.
+# Tolerance of `NodeProblems.fit` in units of `LinearClassifier.tol`: with an equal
+# `LinearClassifier.tol` both solvers end at about the same distance from the optimum.
 PER_TOL = 0.03
 
-# Tolerance without the fold, in units of that of the whole.
+# Tolerance of the fit without the fold, in units of the tolerance of the whole fit.
 _ROUGH = 2.0
 
 
 def moments(X: NDArray, weight: NDArray, centre: bool) -> tuple[NDArray, NDArray]:
     """(moment (d, d), mean (d,)): the weighted second moment of the rows of X.
 
-    About the mean if `centre`, else about 0, with 0 returned as the mean. Entries whose
-    squares overflow are not finite.
+    The moment is about the mean if `centre`, else about 0, and zeros are returned as
+    the mean. Entries whose squares overflow are not finite.
     """
     share = weight / weight.sum()
     step = min(4096, max(1, 2**30 // X.shape[1] ** 2))  # Ctrl-C waits for one product
@@ -62,7 +62,7 @@ def moments(X: NDArray, weight: NDArray, centre: bool) -> tuple[NDArray, NDArray
 
 
 def metric_pays(n: int, d: int, n_rows: int) -> bool:
-    """Whether the metric's set-up is cheap beside the solve (module docstring)."""
+    """Whether the metric is cheap compared with the solve (see module docstring)."""
     if n_rows == 1 or n < 4 * d:
         return False
     setup = (n + 800 + d) * float(d) ** 2 + 2e6
@@ -107,7 +107,7 @@ class NodeProblems:
 
     @cached_property
     def sorted(self) -> Samples:
-        """The rows of X in the order of the weights: a copy, for L-BFGS alone."""
+        """The rows of X in the order of `weight`: a copy, needed by L-BFGS only."""
         return self.X if self._is_sorted else self.X[self.rows]
 
     @cached_property
@@ -116,7 +116,7 @@ class NodeProblems:
 
     @property
     def n_entries(self) -> NDArray:
-        """Values of X of the samples of each node."""
+        """Number of values of X (stored values, if sparse) of each node."""
         if sp.issparse(self.X):
             length = np.diff(self.X.indptr).astype(np.int64)
             ends = np.append(0, np.cumsum(length[self.rows]))
@@ -176,7 +176,7 @@ class NodeProblems:
             return nothing
         moment, mean = moments(self.sorted[rows], weight, constant > 0)
         if constant > 0:
-            # eliminating an intercept of curvature 1 / r and its penalty takes out a
+            # elimination of an intercept (curvature 1 / r plus its penalty) removes a
             # part of the mean
             lam = 1 / (C * weight.sum())
             part = 1 / (1 + r * lam / constant**2)
@@ -203,7 +203,7 @@ class NodeProblems:
         columns: Any = slice(None)
         d = X.shape[1]
         if is_sparse(X):
-            # the weights of columns that the samples lack are 0
+            # the weights of columns that the samples do not have are 0
             indptr = X.indptr[lo : hi + 1].astype(np.int64)
             ends = slice(indptr[0], indptr[-1])
             features = Features.of(self._index[ends], d)
@@ -215,7 +215,7 @@ class NodeProblems:
         n_free = r if constant > 0 else 0
         p, unit = d * r + n_free, min(constant, 1.0) if n_free else 1.0
         w = np.zeros(p)
-        if np.isinf(constant):  # the best ones without weights
+        if np.isinf(constant):  # the best intercepts for weights 0
             best = np.log(np.add.reduceat(weight, bound[:-1]))
             w[d * r :] = best - best.mean() if r > 1 else best[1] - best[0]
         zero = w.copy() if warm else None
@@ -274,22 +274,23 @@ class NodeProblems:
     ) -> tuple[NDArray, NDArray, NDArray, NDArray]:
         """(coef, intercept, n_iter, status) of every node, or of some.
 
-        The status of a node is 0 converged, 1 stopped at max_iter, 3 no step found
-        although the objective can be lowered: features of too different scales; 4
-        stopped by the flag, then the node keeps its start.
-        FloatingPointError if the objective of a node is not finite.
+        The status of a node is 0: converged; 1: stopped at max_iter; 3: no step found
+        although the objective can be lowered, because the scales of features differ too
+        much; 4: stopped by the flag, and the node keeps its start. FloatingPointError
+        if the objective of a node is not finite.
 
         C: inverse of the regularisation strength of each node, as in
         `LogisticRegression`.
         constant: value of the feature whose weight is the intercept; 0: no intercepts,
         inf: they are not penalised.
-        tol: a node is done when no single weight promises a decrease of the objective
-        above `tol`² times the largest at zero weights (`_quasi_newton_fast`).
+        tol: a node is done if the decrease of the objective that the change of any
+        single weight guarantees is at most `tol`² times the largest such decrease at
+        zero weights (`_quasi_newton_fast`).
         max_iter: largest number of iterations of a node.
         start: (coef, intercept) to start from; overwritten.
-        nodes: the nodes to fit; the others keep `start`. None: all.
-        parallel: map over nodes, in `single_blas_thread`.
-        stop: flag of the caller.
+        nodes: the nodes to fit; other nodes keep `start`. None: all nodes.
+        parallel: a map over nodes, called in `single_blas_thread`.
+        stop: the flag of `stop_flag`.
         """
         coef, intercept = self.empty_coef() if start is None else start
         n_iter = np.zeros(self.n_nodes, dtype=np.int32)
@@ -297,7 +298,7 @@ class NodeProblems:
         nodes = np.arange(self.n_nodes) if nodes is None else nodes
         if nodes.size:
             self._check_size()
-            _ = self.sorted  # one copy, made before several threads ask for it
+            _ = self.sorted  # made once, before several threads use it
         work = (self.n_entries * self.n_rows)[nodes]
         order = nodes[np.argsort(-work, kind="stable")].tolist()
         stop = np.zeros(1, dtype=np.int32) if stop is None else stop
@@ -321,8 +322,8 @@ class NodeProblems:
 class QuasiNewton:
     """The fit of all outcomes of a node by L-BFGS, with the methods of `Descent`.
 
-    The samples of the fold, `held`, first have weight 0: no part of X is copied for the
-    fold.
+    The samples of the fold, `held`, first have weight 0, so that X is not copied
+    without the fold.
     """
 
     def __init__(self, node: Any, settings: Any) -> None:
@@ -358,15 +359,14 @@ class QuasiNewton:
         self._met = bool(status[0] == 0)
 
     def begin_at(self, W: NDArray) -> None:
-        """Begin at weights (features + 1, lanes) of a `Descent` on dense samples."""
+        """Start from the weights (features + 1, lanes) of a `Descent` on dense X."""
         coef = np.ascontiguousarray(W[:-1, : self.m].T, dtype=np.float64)
         self._start = coef, W[-1, : self.m] * np.float64(self._settings.unit)
 
     def without_fold(self, tol: float, most: int) -> None:
-        """The fit of the other samples; to the end, whatever `tol` and `most` are.
+        """Fit the samples outside of the fold; `tol` and `most` are ignored.
 
-        A second call does nothing: a fit that was halted for a trial goes on as if it
-        had not been.
+        The fit does not stop early, so a second call, after a trial, does nothing.
         """
         if self._found is None:
             weight = self._weight.copy()
@@ -375,13 +375,13 @@ class QuasiNewton:
             self._solve(weight, rough * self._settings.tol)
 
     def fold_scores(self) -> NDArray:
-        """(fold samples, outcomes) by the weights so far; the fold is not learned."""
+        """(fold samples, outcomes) by weights fitted without the fold."""
         coef, intercept = self._found
         scores = np.asarray(self._fold @ coef.T.astype(np.float32))
         return scores + intercept.astype(np.float32)
 
     def finish(self) -> tuple[NDArray, bool]:
-        """(fold scores, whether `tol` was met): all of the fit that is left."""
+        """Complete the fit; returns (fold scores, whether `tol` was met)."""
         settings = self._settings
         self.without_fold(settings.tol, settings.max_iter)
         found, met = self.fold_scores(), self._met
@@ -390,7 +390,7 @@ class QuasiNewton:
         return found, met and self._met
 
     def strip(self, features: Features) -> FittedStrip:
-        """The weights of the features of the samples."""
+        """The fitted weights of `features`, the features of the samples."""
         (coef, intercept), settings = self._found, self._settings
         lanes = lanes_of(self.m)
         W = np.zeros((features.size + 1, lanes), dtype=np.float32)

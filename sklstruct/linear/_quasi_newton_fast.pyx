@@ -1,23 +1,23 @@
 """A multinomial logistic regression by L-BFGS.
 
-The samples of every outcome are a range of rows of X: of a tree, X is sorted by the
-leaf order once, and no node copies anything. The node minimises
+The samples of every outcome are a range of rows of X: for a tree, X is sorted by the
+leaf order once, and no node copies samples. The node minimises
 
     (1 / S) sum_i s_i loss(i) + (1 / (2 C S)) (||W||^2 + rho ||b||^2),  S = sum_i s_i,
 
-scikit-learn's objective divided by C S, rho = 0 where intercepts are not penalised.
-Two outcomes have one weight vector (logit of the second outcome), m > 2 outcomes have
-m. Samples may have weight 0, but not all of an outcome.
+which is scikit-learn's objective divided by C S; rho = 0 if intercepts are not
+penalised. Two outcomes have one weight vector (logit of the second outcome), m > 2
+outcomes have m vectors. Samples may have weight 0, but not all samples of an outcome.
 
 An intercept that is penalised as the weight of a feature of value a has rho = 1 / a^2.
-The unknown is b / unit with unit = min(1, a): neither a small nor a large a then makes
-curvatures of other sizes than those of the features.
+The unknown is b / unit with unit = min(1, a), so that for small and large a the
+curvatures of intercepts are of the size of the curvatures of weights.
 
-Weight j alone lowers the objective by g_j^2 / (2 h_j) at least, h_j the bound of its
-second derivative, sum_i s_i x_ij^2 / (4 S) + lam. A node is done when the largest such
-promise is at most tol^2 times that of the weights at W = 0 (with the best intercepts).
-The gradient itself depends on the scales of the features: a column of large numbers
-would hide the other columns.
+A change of weight j alone can lower the objective by at least its promise, g_j^2 /
+(2 h_j), with h_j = sum_i s_i x_ij^2 / (4 S) + lam, a bound of the second derivative. A
+node is done when the largest promise is at most tol^2 times the largest promise at
+W = 0 (with the best intercepts). The gradient itself depends on the scales of the
+features: a column of large numbers would hide the other columns.
 
 One iteration needs two products with X, whatever the number of trial steps: scores
 are linear along a direction d, so X d is made once and every trial step costs
@@ -26,34 +26,34 @@ search is the bisection for the weak Wolfe conditions (Lewis and Overton), which
 keeps the L-BFGS metric positive definite. A first step that is too short grows by
 secants.
 
-Start metric. L-BFGS starts from a multiple of the identity or, where the caller hands
-over moments of the features (`_quasi_newton` says when), from the inverse H0 of
+Start metric. L-BFGS starts from a multiple of the identity or, if the caller passes
+moments of the features (`_quasi_newton` says when), from the inverse H0 of
 
     H(a) = diag(a) (x) M + lam I,       lam = 1 / (C S),
 
 on the weights that sum to zero over the outcomes; M is the second moment of the
 features. The Hessian is (diag(p) - p p') (x) M + lam I if all samples have the same
-probabilities p. If p is 1 / r, the second term vanishes on these weights and a = p is
-exact; otherwise H is an approximation without this term. An intercept
-turns M into the covariance: in b + W mean in place of b the Hessian is block-diagonal,
-so that gradients (g_w - g_b mean', g_b) are mapped to steps (s_w, s_b - s_w mean). In
-M's eigenbasis, variances v_j, it falls apart into one problem of r numbers for each j:
-x = (u - kappa) / (a v_j + lam), kappa such that sum x = 0. The gradient sums to zero,
-and the caller makes a start do so. a_k is mean(p_k (1 - p_k)) r / (r - 1) over samples,
-which is 1 / r at W = 0 and outcomes of equal shares, taken at the start and after 1, 2,
-4, 8 ... iterations, and H0 is multiplied by the usual scalar s'y / y'H0 y. Both matter:
-with the first a throughout and no scalar, separable data needs several times the
-iterations. The same a for all outcomes needs more iterations. Separate variances for
-every outcome, sum_i p (1 - p) (x_i q_j)^2, save iterations on few data sets only, for
-another product with X. An iteration costs three products of r d d more, beside 2 n d r;
-memory r d.
+probabilities p. If p is 1 / r, the second term of the Hessian vanishes on these weights
+and H with a = p is exact; otherwise H is an approximation without this term. With
+intercepts M is the covariance: in terms of b + W mean instead of b the Hessian is
+block-diagonal, so that gradients (g_w - g_b mean', g_b) are mapped to steps (s_w, s_b -
+s_w mean). In the eigenbasis of M, with variances v_j, H separates into one problem of r
+numbers for each j: x = (u - kappa) / (a v_j + lam), kappa such that sum x = 0. The
+gradient sums to zero over the outcomes, and the caller centres the start. a_k is
+mean(p_k (1 - p_k)) r / (r - 1) over samples, which is 1 / r at W = 0 and outcomes of
+equal shares. It is computed at the start and after 1, 2, 4, 8 ... iterations, and H0 is
+multiplied by the usual scalar s'y / y'H0 y. Both matter: if a stays as at the start,
+without the scalar, separable data needs several times the iterations. Equal a for all
+outcomes needs more iterations. Separate variances for every outcome, sum_i p (1 - p)
+(x_i q_j)^2, save iterations on few data sets only, for another product with X. An
+iteration costs three products of r d d in addition to 2 n d r; memory is r d.
 
-With a penalty of the intercepts the mean that is taken out is a part of the mean, and M
-the moment that is left (`_quasi_newton`).
+With a penalty of the intercepts only a part of the mean is subtracted, and M is the
+moment that remains (`_quasi_newton`).
 
 With this metric the gradient of a model that separates the samples may fall below tol
-everywhere while the loss can still fall along the small eigenvalues. The iteration
-therefore continues while g'H0 g / 2, the expected decrease, exceeds tol nats.
+everywhere while the loss can still decrease along directions of small eigenvalues. The
+iteration therefore continues while g'H0 g / 2, the expected decrease, exceeds tol nats.
 
 Cost of a node with n samples and r vectors: O(iterations n d r) (dense) or
 O(iterations nnz r); memory O(n r + 2 MEMORY d r). Exponentials of 10 outcomes and more
@@ -82,22 +82,21 @@ cdef extern from "_softmax.h" nogil:
 cdef enum:
     HISTORY = 10
     TRIALS = 100
-    # Weight vectors below which the row passes of _softmax.h cost more than one loop
-    # over libm's exp.
+    # With fewer weight vectors a loop over libm's exp is faster than _softmax.h.
     NARROW = 10
-    BLOCK = 1024  # numbers that two passes over vectors take at once
+    BLOCK = 1024  # numbers per block of `axpy_dot`
 
-# If no step descends and the loss could still fall by less (nats), rounding is the
-# cause and the node has converged; else the scales of the features are the cause.
+# If no step descends and the largest promise is below this (nats), rounding is the
+# cause and the node has converged; otherwise the scales of the features are the cause.
 cdef double STALLED = 1e-6
 
-# Least `promise` at the start, in nats, that a tolerance refers to.
+# Least value, in nats, of the promise at the start to which tol is relative.
 cdef double LEAST = 1e-6
 
-# Largest decrease of the mean loss that the metric expects at the end, in units of tol.
+# Largest expected decrease (by the metric) at convergence, in units of tol nats.
 cdef double EXPECTED = 1
 
-# Least curvature of an outcome, as a part of its share.
+# Least curvature a_k, in units of 1 / r.
 cdef double FLOOR = 1e-3
 
 MEMORY = HISTORY  # pairs (step, change of gradient) that L-BFGS keeps
@@ -117,9 +116,9 @@ cdef struct Node:
     Py_ssize_t r            # weight vectors
     Py_ssize_t m            # outcomes
     Py_ssize_t size         # d r weights
-    Py_ssize_t p            # all entries: the weights, then r intercepts if there are
+    Py_ssize_t p            # size, plus r if there are intercepts
     double unit             # of the intercepts
-    double rho              # penalty of an intercept, in its unit; of a weight it is 1
+    double rho              # penalty of (b / unit)^2 relative to that of a weight
     double lam              # 1 / (C S)
     double scale            # 1 / S
 
@@ -132,7 +131,7 @@ cdef inline void axpy(Py_ssize_t n, double a, double* x, double* y) noexcept nog
 cdef double axpy_dot(
     Py_ssize_t n, double a, double* x, double* y, double* z,
 ) noexcept nogil:
-    """y += a x; returns y' z. Of each block, the second pass finds y in the cache."""
+    """y += a x; returns y' z. In blocks, so that the second pass has y in the cache."""
     cdef Py_ssize_t i = 0, size
     cdef double out = 0
     while i < n:
@@ -146,13 +145,16 @@ cdef double axpy_dot(
 cdef inline Py_ssize_t slice_of(
     Py_ssize_t start, Py_ssize_t n, Py_ssize_t cost,
 ) noexcept nogil:
-    """Number of equal pieces of work, of n in all, between two checks for signals."""
+    """Number of pieces of work, of the n - start left, until the next signal check.
+
+    cost: operations per piece.
+    """
     cdef Py_ssize_t step = OPS_BETWEEN_SIGNAL_CHECKS // (cost + 1) + 1
     return step if step < n - start else n - start
 
 
 cdef inline double inner(Node* node, double* x, double* y) noexcept nogil:
-    """The product whose square is the penalty."""
+    """Inner product with weight rho of intercepts; inner(w, w) is the penalty."""
     cdef double out = dot(<int>node.size, x, y)
     if node.p > node.size:
         out += node.rho * dot(<int>node.r, x + node.size, y + node.size)
@@ -160,7 +162,7 @@ cdef inline double inner(Node* node, double* x, double* y) noexcept nogil:
 
 
 cdef void rotate(Node* node, bint back, double* x, double* out) noexcept nogil:
-    """out (d, r) = basis' x, or basis x."""
+    """out (d, r) = basis' x, or basis x if `back`."""
     cdef Py_ssize_t j = 0, d = node.d, r = node.r, step
     cdef double* basis = <double*>node.basis
     while j < d:
@@ -175,7 +177,7 @@ cdef void rotate(Node* node, bint back, double* x, double* out) noexcept nogil:
 
 
 cdef void mean_curvatures(Node* node, cython.floating* R, double* a) noexcept nogil:
-    """a (r,) of the probabilities p that left the residuals R = s (p - y)."""
+    """Compute a (r,) of the metric from the residuals R = s (p - y)."""
     cdef Py_ssize_t i, k, r = node.r
     cdef double s, e
     for k in range(r):
@@ -196,7 +198,7 @@ cdef void mean_curvatures(Node* node, cython.floating* R, double* a) noexcept no
 cdef inline double divide(
     Py_ssize_t r, const double* a, double v, double lam, double* u,
 ) noexcept nogil:
-    """u' x; u becomes x = (u - kappa) / (a v + lam), of which the sum is 0."""
+    """Replace u by x = (u - kappa) / (a v + lam), of sum 0; returns u' x."""
     cdef Py_ssize_t k
     cdef double x, up = 0, low = 0, out = 0
     for k in range(r):
@@ -213,7 +215,7 @@ cdef inline double divide(
 cdef double precondition(
     Node* node, double* a, double* x, double* u, bint whole,
 ) noexcept nogil:
-    """x' H0 x; x becomes H0 x, or without `whole` is destroyed. u (d, r): room."""
+    """Returns x' H0 x. x becomes H0 x if `whole`, or is destroyed. u (d, r): room."""
     cdef Py_ssize_t j, k, d = node.d, r = node.r
     cdef double* b = x + node.size
     cdef double out = 0
@@ -338,7 +340,7 @@ cdef double evaluate(
     cdef cython.floating* di
     cdef cython.floating* ri
     for k in range(node.m):
-        sign = 2 * k - 1  # of two outcomes the score is that of the second
+        sign = 2 * k - 1  # the score of two outcomes is that of the second
         for i in range(bound[k], bound[k + 1]):
             s = node.weight[i] * node.scale
             zi = Z + i * r
@@ -397,7 +399,7 @@ cdef void bound_curvatures(
 ) noexcept nogil:
     """bound (d,): the largest second derivatives by a weight of each feature.
 
-    bound[d] is that of the intercepts, if there are.
+    bound[d] is the bound for the intercepts, if there are any.
     """
     cdef Py_ssize_t i, j, d = node.d
     cdef int64_t a
@@ -423,9 +425,9 @@ cdef void bound_curvatures(
 cdef double promise(
     Py_ssize_t n, Py_ssize_t r, const double* g, const double* bound, double enough,
 ) noexcept nogil:
-    """Largest decrease (nats) that a weight of the n first features promises.
+    """Largest promise (nats) of a weight of the first n features.
 
-    Or the first one above `enough`: most iterations need not look at all weights.
+    Stops at the first promise above `enough`: most iterations need not look further.
     """
     cdef Py_ssize_t j, k
     cdef double top, most = 0
@@ -466,7 +468,7 @@ cdef int descend(
 ) noexcept nogil:
     """0: converged, 1: max_iter reached, 2: not finite, 3: no step found, 4: stopped.
 
-    zero: W = 0 with its intercepts, to which `tol` refers; NULL: w is this.
+    zero: W = 0 with its best intercepts, to which `tol` refers; NULL: w is this point.
     """
     cdef Py_ssize_t n = node.n, r = node.r, p = node.p
     cdef double limit, most
@@ -503,7 +505,7 @@ cdef int descend(
         gg = dot(<int>p, g, g)
         if not (isfinite(f) and isfinite(gg)):
             return 2
-        # rounding leaves something where X says nothing
+        # never exactly 0: rounding leaves small promises even if X has no information
         if promise(p // r, r, g, bound, limit) <= limit:
             if node.basis == NULL:
                 return 0
@@ -562,13 +564,13 @@ cdef int descend(
                 low = t
             else:
                 break
-            if high == INFINITY:  # of a first step: the root of the secant of the slope
+            if high == INFINITY:  # a first step grows to the root of the slope's secant
                 a = slope_old / (slope_old - slope) if fresh else 2.0
                 t *= max(2.0, min(100.0, a))
             else:
                 t = 0.5 * (low + high)
         else:
-            # rounding hides the descent: restart once from the gradient, then stop
+            # rounding errors exceed the descent: restart from the gradient, then stop
             if not fresh:
                 # first without the pairs, then without the metric
                 if pairs == oldest:
@@ -588,7 +590,7 @@ cdef int descend(
         gradient(node, X, w, R, cast, g)
         axpy(p, 1.0, g, Y + k * p)
         sy = dot(<int>p, S + k * p, Y + k * p)
-        # relative to the descent: relative to Y it would depend on the scale of X
+        # a bound relative to the descent; one relative to Y depends on the scale of X
         if sy > -1e-12 * t * slope_old:
             rho[k] = 1.0 / sy
             gamma = sy / dot(<int>p, Y + k * p, Y + k * p)
@@ -600,7 +602,7 @@ cdef int descend(
             pairs += 1
         # scikit-learn's limit for its own solvers: 64 ulp of the objective
         if f_old - f <= 64 * 2.220446049250313e-16 * max(fabs(f_old), fabs(f), 1.0):
-            # the pairs may be spoilt by rounding: once from the gradient, then stop
+            # rounding may have damaged the pairs: restart once from the gradient
             most = promise(p // r, r, g, bound, STALLED)
             if restarted or most <= STALLED:
                 n_iter[0] = it + 1
@@ -620,7 +622,8 @@ def minimise(
 
     X: (n d,) numbers, or the numbers of a CSR matrix with `index` and `indptr`. bound:
     the first sample of each outcome, and the number of samples. w: weights (d, r), then
-    intercepts divided by unit. zero: no weights, to which `tol` refers; None: it is w.
+    intercepts divided by unit. zero: the point of weights 0 to which `tol` refers;
+    None: w is this point.
     constant: value of the feature whose weight is the intercept; 0: no intercepts, inf:
     they are not penalised. basis, variance, mean: eigenvectors (d, d) and eigenvalues
     (d,) of the second moment of dense features, and their mean; None: the metric is

@@ -23,7 +23,7 @@ _UNEVEN = 10.0
 
 
 def is_sparse(X: object) -> TypeGuard[sp.csr_matrix]:
-    """`scipy.sparse.issparse`, for type checkers too."""
+    """`scipy.sparse.issparse` as a type guard."""
     return sp.issparse(X)
 
 
@@ -37,7 +37,7 @@ def narrow_indices(X: sp.csr_matrix) -> NDArray:
 
 
 def single(X: Samples) -> Samples:
-    """A checked X in single precision, with 32-bit indices, sorted, none twice.
+    """A checked X in single precision; indices are 32-bit, sorted and distinct.
 
     ValueError if squares overflow.
     """
@@ -51,7 +51,7 @@ def single(X: Samples) -> Samples:
     if not out.has_canonical_format:
         out = out.copy()  # the arrays may be the caller's
         out.sum_duplicates()
-    if out.indices.dtype != np.int32:  # SciPy takes 64 bits where indptr needs them
+    if out.indices.dtype != np.int32:  # SciPy uses 64 bits if indptr needs them
         out.indices = out.indices.astype(np.int32)
     return out
 
@@ -69,13 +69,13 @@ def sample_weights(
     sample_weight: ArrayLike | None,
     class_weight: Mapping | str | None,
 ) -> tuple[NDArray, NDArray, NDArray]:
-    """(weight of every sample, its class weight, samples of positive weight)."""
+    """(sample weight times class weight, class weight, samples of positive weight)."""
     weight, factor = check_weights(sample_weight, X), np.ones(X.shape[0])
     if class_weight is not None:
         known, heavy = y[weight > 0], weight[weight > 0]
         present, code = np.unique(known, return_inverse=True)
         if isinstance(class_weight, str):
-            # "balanced", which scikit-learn before 1.8 computes without weights
+            # "balanced", which scikit-learn < 1.8 computes without sample weights
             by_class = heavy.sum() / (present.size * np.bincount(code, heavy))
         else:
             by_class = compute_class_weight(class_weight, classes=present, y=known)
@@ -92,7 +92,7 @@ def sample_weights(
 
 
 def costs(C: float, weight: NDArray) -> NDArray:
-    """C of each sample in single precision."""
+    """C times the weight of each sample in single precision."""
     with np.errstate(over="ignore", under="ignore"):
         cost = (C * weight).astype(np.float32)
     # their squares and inverses must be in the range of float32
@@ -106,17 +106,17 @@ def costs(C: float, weight: NDArray) -> NDArray:
 
 
 def warn_uneven(X: Samples) -> None:
-    """Warn if rows are far from unit length, or one much longer than another."""
+    """Warn if sparse rows are far from unit length, or lengths of rows differ much."""
     length = row_norms(X)
     length = length[length > 0]
-    # dense rows of d standardised features have length sqrt(d), so only long sparse
-    # rows, counts that were not scaled, are uneven
+    # dense rows of d standardised features have length sqrt(d), so only sparse rows,
+    # such as counts that were not scaled, are tested for large lengths
     most = _UNEVEN if sp.issparse(X) else np.inf
     if length.size and not (
         1 / _UNEVEN < length.min() and length.max() < min(_UNEVEN * length.min(), most)
     ):
         warn(
             f"X has rows of lengths from {length.min():.2g} to {length.max():.2g}: C "
-            "and the margins of the squared hinge are meant for about 1. Scale them "
-            "(sklearn.preprocessing.normalize), or search for C",
+            "and the margins of the squared hinge are meant for lengths of about 1. "
+            "Scale the rows (sklearn.preprocessing.normalize), or search for C",
         )

@@ -1,6 +1,6 @@
-/* The row passes of a multinomial loss, in C for the reason that _vector.h gives.
- * Running maxima and sums are eight, joined in one order: the result depends on the
- * row alone. D is of X's type, everything else is double.
+/* Passes over a row of scores for the multinomial loss. _vector.h says why they are in
+ * C. Eight running maxima or sums are joined in a fixed order, so that the result
+ * depends on the row alone. d and out have the type of X, everything else is double.
  */
 #ifndef SKLSTRUCT_SOFTMAX_H
 #define SKLSTRUCT_SOFTMAX_H
@@ -8,7 +8,7 @@
 #include "_vector.h"
 
 #define SKLSTRUCT_PASSES(name, real)                                                \
-    /* u = z + t d; returns max u, NaN left out */                                  \
+    /* u = z + t d; returns the largest u that is not NaN */                        \
     SKLSTRUCT_WIDE static double sklstruct_move_##name(                             \
         ptrdiff_t n, const double *z, const real *d, double t, double *u)           \
     {                                                                               \

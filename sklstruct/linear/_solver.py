@@ -1,34 +1,35 @@
 """The fit of the outcomes of one node, by dual coordinate descent or by L-BFGS.
 
-Both solve the same problem, and `NodeSolver` says which one does. The dual needs one
-pass over sparse rows for all outcomes, and few epochs while the data are nearly
+Both solve the same problem; `NodeSolver.solver` chooses. The dual descent ("the dual")
+needs one pass over sparse rows for all outcomes, and few epochs if the data are nearly
 separable. L-BFGS (`_quasi_newton`) needs products with all of X, which the BLAS makes
-where X is dense, and its iterations hardly grow with C, while the epochs of the dual do
-where labels are noisy. So "auto" is L-BFGS for the logistic losses of dense tall X with
-C not small, in units of the rows (`_strong`), and always for two classes: the dual
-is fast because a step updates many outcomes. A wrong dual may never end; a
-wrong L-BFGS takes up to eight times as long as the dual, on wide sparse X eighty times.
-Whether labels are noisy, least squares tell for tall X. On other dense X the dual has
-`WATCHED` epochs, or half of them where its variables still move, and L-BFGS goes on
-from its weights unless their rate promises few more (`Relay`). With fewer samples than
-weights the classes are often separable, and the dual is fast.
+if X is dense. Its iterations hardly grow with C, but the epochs of the dual grow with C
+if labels are noisy. So solver="auto" uses L-BFGS for the logistic losses on dense tall
+X if C is large relative to the rows (`_strong`), and always for two classes: the dual
+is fast because a step updates many outcomes. If the choice is wrong, the dual may never
+end; L-BFGS takes up to eight times as long as the dual, on wide sparse X eighty times.
+For tall X a least-squares fit measures how noisy the labels are. On other dense X the
+dual runs `WATCHED` epochs, or half of them if its variables still change much. Then
+L-BFGS continues from its weights, unless the rate of convergence promises that few
+epochs are left (`Relay`). With fewer samples than weights the classes are often
+separable, and the dual is fast.
 
 One-vs-rest losses separate over outcomes, so that outcomes are fitted in blocks of
-`BLOCK`: memory is that of one block, and threads share the blocks. Within a block the
-descent takes strips of `STRIP` outcomes: a narrow strip of weights stays in the cache
-for all of its epochs, a whole block would be read from memory in each.
+`BLOCK`: one block per thread is in memory. Within a block the descent takes strips of
+`STRIP` outcomes: a narrow strip of weights stays in the cache for all of its epochs; a
+whole block would be read from memory in each epoch.
 
-The descent first converges without the samples of the fold and scores them; these are
-the scores of samples that the model has not seen. Then it continues from its dual
-variables to the optimum of all samples. The other order, to fit all samples and then
-remove the duals of the fold, needs a second copy of the weights and further epochs.
+The descent first converges without the samples of the fold, and its weights score
+these unseen samples. Then it continues from its dual variables to the optimum of all
+samples. The other order, to fit all samples and then remove the duals of the fold,
+needs a second copy of the weights and further epochs.
 
-A later batch starts from the weights of the earlier ones. The dual variables of earlier
-samples are fixed, and the descent updates those of the batch:
+A later batch starts from the weights after the earlier batches. The dual variables of
+earlier samples are fixed, and the descent updates the dual variables of the batch:
 
     min over W of  1/2 ||W - W_before||^2 + sum over the batch of C_i loss_i.
 
-W_before scores the fold of the batch: its samples are unseen by it.
+W_before scores the fold of the batch, whose samples it has not seen.
 """
 
 from __future__ import annotations
@@ -58,42 +59,44 @@ from ._weights import (
     whole,
 )
 
-# Tolerance of the descent without the fold, in units of that of the whole.
+# Tolerance of the descent without the fold, in units of `tol`.
 _ROUGH = 2.0
 
-# solver="auto" takes L-BFGS where it starts from the metric of the features, which
-# saves most iterations, and where C is large in units of the rows (`_strong`): the
-# epochs of the dual grow with C. The constants are those that suit the times of both
-# solvers on 740 problems of 3 to 60 classes.
+# solver="auto" uses L-BFGS if it starts from the metric of the features, which saves
+# most iterations, and if C is large relative to the rows (`_strong`): the epochs of the
+# dual grow with C. The constants were fitted to the times of both solvers on 740
+# problems of 3 to 60 classes.
 #
-# `NOISE` is the exponent of the part of the outcomes that the features do not explain:
-# the dual takes six epochs whatever C is where they explain all. `CHANCE` is the part
-# of the limit where they explain nothing: three iterations are enough then.
+# `NOISE` is the exponent of the fraction of the variance of the outcomes that the
+# features do not explain: if they explain everything, the dual takes six epochs for
+# every C. If they explain nothing, L-BFGS needs only three iterations, and the limit of
+# `_strong` is multiplied by `CHANCE`.
 NOISE, CHANCE = 1.5, 0.3
 
-# On other dense X the dual goes on while the rate of each `WATCHED` epochs promises
-# that `PATIENCE` are enough; it has at most `WATCHED` more, which are allowed for after
-# the first `WATCHED` epochs. An epoch takes about as long as an iteration.
+# On other dense X the dual continues while the rate after each `WATCHED` epochs
+# promises convergence within `PATIENCE` epochs (`PATIENCE + WATCHED` from the second
+# estimate on). An epoch takes about as long as an iteration of L-BFGS.
 WATCHED = 10
 PATIENCE = 40
 
-# With at most `LANES` outcomes it also ends if after half of the first `WATCHED` epochs
-# the duals change by more than the part `SLOW` of their change in the first epoch. With
-# more outcomes an epoch takes less time than an iteration, and the first epochs say
-# little: with 136 classes, 15 epochs can be enough although the part is 0.36 after 5.
-# Above `NEAR` its weights are a worse start of L-BFGS than none.
+# With at most `LANES` outcomes the dual also ends if after half of the first `WATCHED`
+# epochs the change of the duals is more than the fraction `SLOW` of their change in the
+# first epoch. With more outcomes an epoch takes less time than an iteration, and the
+# first epochs say little: with 136 classes, 15 epochs can be enough although the
+# fraction is 0.36 after 5. If the fraction is above `NEAR`, the weights of the dual are
+# a worse start of L-BFGS than weights 0.
 SLOW = 0.33
 NEAR = 0.55
 
-# Epochs and L-BFGS iterations where the user gives no max_iter.
+# Limits of epochs and of L-BFGS iterations for max_iter=None.
 MOST_STEPS = 200, 1000
 
-# Epochs of the multinomial loss in a trial: its log-loss is then about a hundredth
-# above that of its optimum.
+# Epochs of the multinomial loss in a trial: its log-loss is then about 1 % above the
+# log-loss at the optimum.
 _EPOCHS = 4
 
 # Outcomes of a one-vs-rest loss that are stored together, and outcomes that are fitted
-# together: two lines of the cache.
+# together: 32 floats are two lines of the cache.
 BLOCK = 256
 STRIP = 32
 
@@ -103,8 +106,8 @@ class DescentSettings(NamedTuple):
 
     loss: str
     C: float
-    # value of the feature whose weight is the intercept; 0: no intercepts, inf: no
-    # penalty of them
+    # value of the feature whose weight is the intercept; 0: no intercepts, inf:
+    # intercepts without penalty
     constant: float
     tol: float
     max_iter: int
@@ -115,14 +118,14 @@ class DescentSettings(NamedTuple):
 
     @property
     def unit(self) -> float:
-        """Value of the feature of the intercepts in `FittedStrip`."""
+        """Factor from the last row of `FittedStrip` to the intercepts."""
         return 1.0 if np.isinf(self.constant) else self.constant
 
     @classmethod
     def of(
         cls, estimator: Any, loss: str, C: float, threshold: float, stop: NDArray
     ) -> DescentSettings:
-        """Those of a `LinearClassifier`, with another loss, C and threshold."""
+        """The settings of a `LinearClassifier` with the given loss, C and threshold."""
         constant, most = float(estimator.intercept_scaling), estimator.max_iter
         epochs, iterations = MOST_STEPS if most is None else (most, most)
         return cls(
@@ -144,11 +147,11 @@ class BlockFit(NamedTuple):
 class Descent:
     """The descent of `m` outcomes of a node from `first` on.
 
-    It can be halted before the fold is learned: the result is the same, bit by bit.
-    `cost` and `q` are C_i and squared length of each sample.
+    It can be paused before the fold is learned, without any effect on the result.
+    `cost` and `q` are C_i and the squared length of each sample.
     """
 
-    hasty = False  # whether `finish` may end before the fold is learned
+    hasty = False  # whether `finish` skips the fold if `tol` was not met before
 
     def __init__(
         self,
@@ -180,7 +183,7 @@ class Descent:
             kernels.LOSS_CODES[loss],
             settings.constant,
         )
-        # The weights of the features of one sample come when the descent has ended.
+        # `strip` adds the weights of features that only one sample has.
         self._weights = aligned_zeros(local.features.size + 1, M)
         self.W = self._weights[: width + 1]
         self.dual = aligned_zeros(n, M)
@@ -192,7 +195,7 @@ class Descent:
         self._every = node.order
         self._others = node.order[np.isin(node.order, self.held, invert=True)]
         multinomial = settings.loss == "log_loss"
-        # epochs of a trial
+        # largest number of epochs of a trial
         self.few = min(_EPOCHS, settings.max_iter) if multinomial else settings.max_iter
         self.n_iter, self._change, self._reference = 0, np.inf, -1.0
 
@@ -207,12 +210,12 @@ class Descent:
         return bool(self._change <= tol * self._reference)
 
     def without_fold(self, tol: float, most: int) -> None:
-        """Epochs over the other samples until `tol`, or `most` in all."""
+        """Epochs over the samples outside of the fold, until `tol` or `most` in all."""
         if self.n_iter < most and not (self.n_iter and self._met(tol)):
             self._descend(self._others, tol, most - self.n_iter)
 
     def fold_scores(self) -> NDArray:
-        """(fold samples, outcomes) by the weights so far; the fold is not learned."""
+        """(fold samples, outcomes) by the weights before the fold is learned."""
         out = np.empty((self.held.size, self.m), dtype=np.float32)
         if self.held.size:
             kernels.scores(
@@ -222,19 +225,19 @@ class Descent:
 
     @property
     def rough(self) -> float:
-        """Tolerance without the fold, whose scores need not be as exact."""
+        """Tolerance without the fold: its scores need less accuracy."""
         return (_ROUGH if self.held.size else 1.0) * self.settings.tol
 
     @property
     def progress(self) -> float:
-        """Change of the duals in the last epoch, as a part of that in the first."""
+        """Change of the duals in the last epoch over the change in the first epoch."""
         return float(self._change / self._reference)
 
     def promises(self) -> bool:
         """Whether about `PATIENCE` epochs are enough without the fold.
 
-        The change of the duals falls by about the same factor from epoch to epoch, but
-        slower later where labels are noisy.
+        Runs epochs until the answer is known. The change of the duals falls by about
+        the same factor from epoch to epoch, but slower later if labels are noisy.
         """
         for most in range(WATCHED, PATIENCE + 1, WATCHED):
             self.without_fold(self.rough, most - WATCHED // 2)
@@ -252,14 +255,14 @@ class Descent:
         return True
 
     def finish(self) -> tuple[NDArray, bool]:
-        """(fold scores, whether `tol` was met): all of the descent that is left."""
+        """Complete the descent; returns (fold scores, whether `tol` was met)."""
         tol, most, held = self.settings.tol, self.settings.max_iter, self.held
         self.without_fold(self.rough, most)
         converged = self._met(self.rough)
         found = self.fold_scores()
         if held.size and (converged or not self.hasty):
             n_iter = self.n_iter
-            # the samples of the fold alone first: the others are at their optimum
+            # first only the samples of the fold: other samples are at their optimum
             self.n_iter = 0
             self._descend(held.copy(), 0.0, 1)
             self.n_iter = 0
@@ -269,7 +272,7 @@ class Descent:
         return found, converged
 
     def batch(self, old: NDArray) -> tuple[NDArray, bool]:
-        """As `finish`, for a batch: `old` are the weights of the earlier ones."""
+        """As `finish`, for a batch; old: the weights after the earlier batches."""
         self.W[:, : self.m] = old
         found = self.fold_scores()
         settings = self.settings
@@ -285,7 +288,7 @@ class Descent:
 
 
 class Relay(Descent):
-    """`Descent` while it is fast; else `other` goes on, from weights that are near."""
+    """`Descent` while it is fast; then `other`, from its weights if they are near."""
 
     hasty = True
 
@@ -318,9 +321,9 @@ Fit = Descent | QuasiNewton
 class NodeSolver:
     """The problem of a node on the columns of X that its samples have.
 
-    held: the fold, positions among the samples. order: the samples in the order from
-    which those of an epoch are drawn. So the result for sorted samples needs no sorted
-    copy of X. None: that of X.
+    held: the positions of the samples of the fold. order: a permutation of the samples,
+    which epochs shuffle further; with it the result is that for sorted samples, without
+    a sorted copy of X. None: the order of X.
     """
 
     def __init__(
@@ -338,7 +341,7 @@ class NodeSolver:
 
     @cached_property
     def local(self) -> LocalRows:
-        """The samples on the features that they have."""
+        """The samples, with only the features that they have."""
         return LocalRows.of(self.X)
 
     def blocks(self, settings: DescentSettings) -> list[tuple[int, int]]:
@@ -353,7 +356,7 @@ class NodeSolver:
         binary = loss == "ovr_log_loss" and self.n_rows == 1
         if settings.solver != "auto" or not (loss == "log_loss" or binary):
             return "dual" if settings.solver == "auto" else settings.solver
-        if np.isinf(constant):  # which the dual cannot have
+        if np.isinf(constant):  # the dual needs a finite constant
             return "quasi_newton"
         if sp.issparse(self.X):
             return "dual"
@@ -366,7 +369,7 @@ class NodeSolver:
         return "relay" if settings.max_iter > PATIENCE else "dual"
 
     def _strong(self, C):
-        """Whether C is so large that the dual takes longer on dense X."""
+        """Whether C is so large that L-BFGS is faster than the dual on dense X."""
         (n, d), K = self.X.shape, self.n_rows
         strength = row_norms(self.X, True) @ self.weight * (C / n)
         # a step of the dual costs the same for one outcome as for all of its lanes
@@ -380,7 +383,7 @@ class NodeSolver:
     def descents(
         self, block: tuple[int, int], settings: DescentSettings, seed: int
     ) -> Iterator[Fit]:
-        """One for each strip of some outcomes, made when its turn comes."""
+        """A fit for each strip of a block of outcomes, made when it is needed."""
         cost, solver = costs(settings.C, self.weight), self.solver(settings)
 
         if solver == "quasi_newton":
@@ -407,21 +410,21 @@ class NodeSolver:
         before: Piece | None = None,
         paused: Iterable[Fit] | None = None,
     ) -> BlockFit:
-        """Fit some outcomes.
+        """Fit a block of outcomes.
 
-        before: their weights after the earlier batches. paused: their `descents`, which
-        have begun.
+        before: the weights of the block after the earlier batches. paused: the
+        `descents` of the block, if they have begun.
         """
         m = block[1] - block[0]
         fold_scores = np.empty((self.held.size, m), dtype=np.float32)
         n_iter, converged = 0, True
         unit, solver = settings.unit, "dual"
         features = self.local.features
-        if before is not None:  # the problem of a batch is that of the dual
+        if before is not None:  # only the dual solves the problem of a batch
             settings = settings._replace(solver="dual")
-            # The weights begin at those of earlier samples.
+            # No weight is a value times duals: weights start from earlier batches.
             self.local = self.local._replace(divided=None)
-            # (columns + 1, lanes); constant 0: there was no intercept before, either
+            # (columns + 1, lanes); with constant 0 the intercepts are 0
             last = before.intercept / np.float32(settings.constant or 1.0)
             old = np.vstack([before.at(features.columns()), last])
         if paused is None:
@@ -440,7 +443,7 @@ class NodeSolver:
                 n_iter, converged = max(n_iter, descent.n_iter), converged and met
                 first, solver = lanes.stop, descent.solver
                 strip = descent.strip(features)
-                del descent  # its duals are freed before the weights are packed
+                del descent  # frees the duals before the weights are packed
                 yield strip
 
         if settings.threshold == 0:
@@ -451,9 +454,9 @@ class NodeSolver:
 
 
 def explained(X: NDArray, outcome: NDArray, n_outcomes: int) -> float:
-    """Part of the variance of the outcomes' indicators that X explains, in [0, 1].
+    """Fraction of the variance of the indicators of outcomes that X explains.
 
-    By least squares on 20 rows for each column, drawn at random: X may be sorted.
+    By least squares on 20 rows per column, drawn at random because X may be sorted.
     """
     n, d = X.shape
     rows = np.random.RandomState(0).permutation(n)[: 20 * d]
@@ -468,7 +471,7 @@ def explained(X: NDArray, outcome: NDArray, n_outcomes: int) -> float:
 
 
 def aligned_zeros(n: int, M: int) -> NDArray:
-    """(n, M) floats from the start of a line of the cache."""
+    """(n, M) zeros in float32 that begin at the start of a cache line."""
     base = np.zeros(n * M + 15, dtype=np.float32)
     skip = -base.ctypes.data % 64 // 4
     return base[skip : skip + n * M].reshape(n, M)
@@ -477,12 +480,12 @@ def aligned_zeros(n: int, M: int) -> NDArray:
 def peak_bytes(
     n_samples: int, n_columns: int, n_rows: int, loss: str, n_threads: int = 1
 ) -> float:
-    """Peak memory of `NodeSolver.fit`, the weights and duals of concurrent blocks."""
+    """Peak memory of `NodeSolver.fit`: the weights and duals of concurrent blocks."""
     width = n_rows if loss == "log_loss" else min(n_rows, BLOCK)
     at_once = min(n_threads, -(-n_rows // width))
     return 4.0 * at_once * lanes_of(width) * (float(n_samples) + n_columns + 1)
 
 
 def stored_bytes(n_columns: int, n_rows: int) -> float:
-    """Weights without a threshold."""
+    """Bytes of the weights of a node without a `weight_threshold`."""
     return 4.0 * lanes_of(n_rows) * (n_columns + 1.0)

@@ -47,7 +47,7 @@ from ._samples import check_class_weight, is_sparse
 # Ratio of the lengths of two columns from which a warning is given.
 _UNEVEN = 1e8
 
-# The largest over the smallest C where `Cs` is a number.
+# The largest C over the smallest if `Cs` is a number.
 _RANGE = 1000.0
 
 # Blocks of docstrings; see `shared_docs`.
@@ -81,7 +81,7 @@ ConvergenceWarning
 
 
 class LinearPath(NamedTuple):
-    """Models with growing C, from `StructuredLogisticRegression.coef_path`.
+    """Models with increasing C, from `StructuredLogisticRegression.coef_path`.
 
     Attributes
     ----------
@@ -95,10 +95,10 @@ class LinearPath(NamedTuple):
         Intercepts.
 
     objective, gap : ndarray of shape (n_Cs,)
-        Total loss + penalty / C, and its duality gap, in nats.
+        Total loss + penalty / C, and its duality gap, in nats (not per sample).
 
     n_iter, n_alive : ndarray of shape (n_Cs,)
-        Rounds, and features not proved to have weight 0.
+        Numbers of rounds, and of features not proved to have weight 0.
     """
 
     Cs: NDArray
@@ -132,7 +132,7 @@ class SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
             self._check_fitted()
 
     def _check_fitted(self):
-        """ValueError if the fitted attributes of a damaged pickle cannot be used."""
+        """ValueError if fitted attributes of a damaged pickle contradict each other."""
         check_sparse(self.coef_, "coef_")
         n_rows = max(self._n_rows(), 1)
         shapes = self.coef_.shape, np.shape(self.intercept_)
@@ -181,15 +181,15 @@ class StructuredLogisticRegression(SparseFeatures):
     ----------
     penalty : {"l1", "elastic_net", "group_lasso"} or object, default="l1"
         :math:`\Omega`: `L1`, `ElasticNet`, `GroupLasso`, `L2` or `TreeNorm`; a name is
-        the penalty with default parameters. Or an object of your own for a norm, with
-        the methods ``value(W)`` and ``prox(W, kappa)`` for W of shape (n_rows,
+        the penalty with default parameters. Or your own object for a norm, with the
+        methods ``value(W)`` and ``prox(W, kappa)`` for W of shape (n_rows,
         n_features). ``prox`` returns the U that minimises
         :math:`\tfrac12 \|U - W\|^2 + \kappa\, \Omega(U)`. If :math:`\Omega` is convex
-        but not a norm, the object also has ``conjugate(V)``, the largest
-        :math:`\langle V, W \rangle - \Omega(W)`.
+        but not a norm, the object must also have ``conjugate(V)``, the largest
+        :math:`\langle V, W \rangle - \Omega(W)` over W.
 
     C : float, default=1.0
-        Inverse of the strength, positive and finite. Below 1 / `lam_max_` all weights
+        Inverse of the strength, positive and finite. Up to 1 / `lam_max_` all weights
         are 0.
 
     fit_intercept : bool, default=True
@@ -197,15 +197,16 @@ class StructuredLogisticRegression(SparseFeatures):
 
     class_weight : dict or "balanced", default=None
         Weight >= 0 of each class, as in scikit-learn; multiplies `sample_weight`.
-        Weight 0 removes the class. None with several labels.
+        Weight 0 removes the class. Must be None with several labels.
 
     tol : float, default=1e-4
-        Largest duality gap, in nats per sample (per unit of weight), positive: the
-        objective is at most that much above the minimum.
+        Largest duality gap, in nats per sample (per unit of weight), positive. The
+        objective exceeds the minimum by at most the gap.
 
     max_iter : int, default=100
-        Largest number of rounds, at least 1. A round has one duality gap, and up to 30
-        Newton steps on a working set or 20 accelerated proximal gradient steps.
+        Largest number of rounds, at least 1. A round computes the duality gap and takes
+        up to 30 Newton steps on a working set, or 20 accelerated proximal gradient
+        steps.
 
     verbose : int, default=0
         If v > 0, print a line for every v-th round.
@@ -220,7 +221,7 @@ class StructuredLogisticRegression(SparseFeatures):
 
     label_columns_ : LabelColumns or None
         With several labels the columns of y. ``known`` are the columns with a positive
-        value (others have probability 0), ``leaves`` those of ``coef_``: two at least.
+        value (others have probability 0), ``leaves`` those in ``coef_``, at least two.
 
     coef_ : CSR array or matrix of shape (n_classes, n_features)
         Weights. With one or two classes the shape is (1, n_features).
@@ -252,7 +253,8 @@ class StructuredLogisticRegression(SparseFeatures):
     See Also
     --------
     StructuredLogisticRegressionCV : C by cross-validation.
-    LinearClassifier : Squared l2 penalty; more accurate on text, with all weights.
+    LinearClassifier : Squared l2 penalty; more accurate on text, without sparse
+        weights.
     sklearn.linear_model.LogisticRegression : Its solver saga has l1 and elastic net.
 
     Notes
@@ -261,7 +263,7 @@ class StructuredLogisticRegression(SparseFeatures):
     steps on a working set, with the exact multinomial Hessian; other penalties by
     accelerated proximal gradient steps, which need more time.
 
-    With one class in y the model predicts it with probability 1.
+    If y has one class, its probability is 1.
 
     References
     ----------
@@ -339,8 +341,8 @@ class StructuredLogisticRegression(SparseFeatures):
         n, d = X.shape
         if max(n, d) > INT32_MAX:
             raise ValueError(
-                f"X has {n} rows and {d} columns, and may have 2^31 - 1 of each; use "
-                "fewer (FeatureHasher)"
+                f"X has {n} rows and {d} columns, and may have at most 2^31 - 1 of "
+                "each; use fewer rows, or fewer columns (FeatureHasher)"
             )
         entries = X.nnz if is_sparse(X) else 2.0 * n * d
         check_memory(
@@ -365,12 +367,12 @@ class StructuredLogisticRegression(SparseFeatures):
             )
 
     def _warn_gap(self, gaps, totals):
-        """ConvergenceWarning of the largest gap per sample."""
+        """Warn of the largest gap per sample (ConvergenceWarning)."""
         worst = max(gap / total for gap, total in zip(gaps, totals))
         warn(
-            f"max_iter={self.max_iter} rounds, or the precision of floating point "
-            f"numbers, leave a duality gap of {worst:.2g} nats per sample, and tol is "
-            f"{self.tol:g}; scale the columns of X, or increase max_iter or tol, or "
+            f"the solver stopped at max_iter={self.max_iter} rounds, or because of "
+            f"rounding errors, at a duality gap of {worst:.2g} nats per sample, above "
+            f"tol={self.tol:g}; scale the columns of X, increase max_iter or tol, or "
             "decrease C",
             ConvergenceWarning,
         )
@@ -382,7 +384,7 @@ class StructuredLogisticRegression(SparseFeatures):
         return kind(problem), term
 
     def _solve(self, solver, term, lams, report):
-        """An `Optimum` for each strength, falling; each begins at the last one."""
+        """An `Optimum` for each of the falling strengths, begun at the previous one."""
         goal = self.tol * solver.problem.total
         for lam in lams:
             yield solver.solve(term.scaled(lam), goal, self.max_iter, report)
@@ -395,7 +397,7 @@ class StructuredLogisticRegression(SparseFeatures):
         self.lam_max_ = lam_max
 
     def _sparse(self, found):
-        """The weights in CSR format (lanes, features), as `sparse_interface` says."""
+        """The weights (lanes, features) as CSR of the type of `sparse_interface`."""
         lane, row = np.nonzero(found.W.T)
         order = np.lexsort((found.columns[row], lane))
         lane, row = lane[order], row[order]
@@ -461,7 +463,7 @@ class StructuredLogisticRegression(SparseFeatures):
         Cs: int | ArrayLike = 10,
         sample_weight: ArrayLike | None = None,
     ) -> LinearPath:
-        """Models with growing C, each begun where the last one ended.
+        """Models with increasing C, each begun at the solution of the previous model.
 
         Parameters
         ----------
@@ -469,11 +471,12 @@ class StructuredLogisticRegression(SparseFeatures):
             Features.
 
         y : array-like of shape (n_samples,) or indicator of (n_samples, n_labels)
-            Labels, as `fit` takes them; of at least two classes.
+            Labels as in `fit`, of at least two classes.
 
         Cs : int or array-like of shape (n_Cs,), default=10
-            Inverse strengths, positive and finite; or how many, in equal ratios from
-            1 / `lam_max_`, where weights enter, to 1000 / `lam_max_`.
+            Inverse strengths, positive and finite; or their number, at least 1. The
+            values are then equally spaced on a logarithmic scale from 1 / `lam_max_`,
+            the largest C with all weights 0, to 1000 / `lam_max_`.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights. Samples of weight 0 are left out.
@@ -518,7 +521,7 @@ class StructuredLogisticRegression(SparseFeatures):
 
 
 def reporter(progress: Progress, total: float) -> Report:
-    """A report of rounds as steps of a task; total: the sum of the weights."""
+    """A `Report` of rounds as steps of a task; total: the sum of the weights."""
 
     def report(objective, gap, n_iter):
         return progress.step(
@@ -530,12 +533,12 @@ def reporter(progress: Progress, total: float) -> Report:
 
 
 def silent(objective: float, gap: float, n_iter: int) -> bool:
-    """A report that says nothing."""
+    """A `Report` that does nothing."""
     return False
 
 
 def nothing(problem: FeatureProblem) -> Optimum:
-    """No weights, for one class: its probability is 1 without any."""
+    """The solution for one class, whose probability is 1: no weights."""
     n_lanes = problem.n_lanes
     return Optimum(
         np.empty(0, dtype=np.int32), np.empty((0, n_lanes)), np.zeros(n_lanes),
@@ -544,14 +547,14 @@ def nothing(problem: FeatureProblem) -> Optimum:
 
 
 def strengths(Cs: Any, lam_max: float) -> NDArray:
-    """Checked values of C, ascending; a number: that many from 1 / lam_max up."""
+    """Checked values of C, ascending; for an integer Cs that many from 1 / lam_max."""
     if isinstance(Cs, Integral):
         if Cs < 1:
             raise ValueError(f"Cs must be at least 1, or an array, got {Cs}")
         if not np.isfinite(lam_max):
             raise ValueError(
-                "Cs must be an array: this penalty never makes all weights 0, so that "
-                "there is no smallest C to begin with"
+                "Cs must be an array: this penalty never makes all weights 0, so there "
+                "is no smallest C"
             )
         return np.geomspace(1, _RANGE, int(Cs)) / (lam_max if lam_max > 0 else 1.0)
     grid = np.sort(as_floats("Cs", Cs))

@@ -43,23 +43,24 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
         The model; cloned. Its C is not used.
 
     Cs : int or array-like of shape (n_Cs,), default=10
-        Values of C, positive and finite; or how many, in equal ratios from
-        1 / `lam_max_`, where weights enter, to 1000 / `lam_max_`.
+        Values of C, positive and finite; or their number, at least 1. The values are
+        then equally spaced on a logarithmic scale from 1 / `lam_max_`, the largest C
+        with all weights 0, to 1000 / `lam_max_`.
 
     cv : int, cross-validation generator or iterable, default=None
         As in scikit-learn; None is 5 folds, stratified with one label per sample.
 
     scoring : str or callable, default=None
         Score of the held-out samples, larger is better, as in scikit-learn. It gets the
-        `sample_weight` of `fit`. None: the weighted mean log-probability of the labels
-        in nats; of several labels the sum over all of them. Samples of classes that a
-        fold has not seen are left out. A C whose mean score is not finite is not
-        chosen.
+        `sample_weight` of `fit`. None: the weighted mean natural log-probability of the
+        labels per sample; with several labels it is summed over the labels. Samples
+        whose class is not in the training part of a fold are left out. A C whose mean
+        score is not finite is not chosen.
 
     one_standard_error : bool, default=False
-        Whether to take the smallest C whose mean score is at most one standard error
-        (over the folds) below the best: fewer weights, at a score that the folds
-        hardly tell from the best.
+        Whether to choose the smallest C whose mean score is at most one standard error
+        (over the folds) below the best mean score: fewer weights, at a score that is
+        hardly worse.
 
     n_jobs : int, default=None
         Threads over folds. None is 1 unless in a `joblib.parallel_config` context.
@@ -93,7 +94,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
 
     See Also
     --------
-    StructuredLogisticRegression : With a given C.
+    StructuredLogisticRegression : The model with a given C.
 
     Examples
     --------
@@ -136,7 +137,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
 
     @property
     def class_weight(self) -> dict | str | None:
-        """Weights of classes, as the estimator has them."""
+        """`class_weight` of the estimator."""
         return self.estimator.class_weight
 
     @with_callbacks
@@ -166,7 +167,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
             raise ValueError("y has one class: choosing C needs two or more")
         folds = self._folds(X, y, samples, labels)
         weight = None
-        if sample_weight is not None:  # without those of the classes
+        if sample_weight is not None:  # without class weights
             weight = np.asarray(sample_weight, dtype=float)[samples.rows]
         with (
             Progress.of_fit(self, len(folds) + 1) as progress,
@@ -192,7 +193,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
         gaps = [(gap, 1.0) for _, gap in results] + [(found.gap, problem.total)]
         if any(gap > model.tol * total for gap, total in gaps):
             model._warn_gap(*zip(*gaps))
-        # set at the end: if a fit fails, the attributes of the fit before stay
+        # set at the end: if a fit fails, the attributes of the previous fit stay
         self.Cs_, self.scores_, self.C_ = Cs, scores, C
         self.best_estimator_ = model.set_params(C=C)
         fitted = {k: v for k, v in vars(model).items() if k.endswith("_")}
@@ -218,7 +219,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
             try:
                 train, test = (number[part][number[part] >= 0] for part in parts)
             except IndexError as exc:
-                raise ValueError(f"cv: a fold is not one of rows of X: {exc}") from exc
+                raise ValueError(f"cv: a fold is not of rows of X: {exc}") from exc
             if not (train.size and test.size):
                 raise ValueError(
                     "cv: a part of a fold has no sample of positive weight"
@@ -234,7 +235,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
         weight: of the samples, for the scorer; None if the user gave none.
         """
         train, test = fold
-        # the weights of the samples hold those of the classes
+        # the weights of the samples already include the class weights
         model = clone(self.estimator).set_params(class_weight=None)
         part = model._read_samples(
             samples.X[train], labels[train], samples.weight[train]
@@ -266,7 +267,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
 
     @staticmethod
     def _mean_log_proba(model, X, y, weight):
-        """The default score; what the model has not seen is left out."""
+        """The default score, without classes and labels that the model has not seen."""
         if model.label_columns_ is None:
             log_proba = model.target_log_proba(X, y)
         else:
@@ -279,7 +280,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
         return float(np.average(log_proba[known], weights=weight[known]))
 
     def _choose(self, scores):
-        """The index of the C chosen."""
+        """The index of the chosen C."""
         unknown = np.isnan(scores).all(axis=1)
         if self.scoring is None and unknown.any():
             raise ValueError(

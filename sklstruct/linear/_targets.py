@@ -13,8 +13,8 @@ class Targets(NamedTuple):
     """Outcomes of samples: sample i has outcome[ptr[i]] to outcome[ptr[i + 1]].
 
     several: whether samples have any number of outcomes; each outcome is then a
-    separate binary problem. Otherwise each sample has exactly one, and two outcomes are
-    one problem, with the weights of the second against the first.
+    separate binary problem. Otherwise each sample has exactly one outcome. Two outcomes
+    then have one weight vector, for the log-odds of the second.
     """
 
     ptr: NDArray  # (n_samples + 1,) int64
@@ -30,7 +30,7 @@ class Targets(NamedTuple):
 
     @classmethod
     def of_indicator(cls, Y: sp.csr_matrix) -> Targets:
-        """The columns of the entries of each row."""
+        """The outcomes of a sample are the columns of the entries of its row of Y."""
         ptr, index = Y.indptr.astype(np.int64), Y.indices.astype(np.int32, copy=False)
         return cls(ptr, index, Y.shape[1], True)
 
@@ -49,7 +49,10 @@ class Targets(NamedTuple):
         return np.repeat(np.arange(self.n_samples), np.diff(self.ptr))
 
     def lanes(self, first: int, m: int) -> tuple[NDArray, NDArray]:
-        """(ptr, lanes): outcomes of the samples among m weight vectors from `first`."""
+        """(ptr, lanes): outcomes of the samples among m weight vectors from `first` on.
+
+        Lane 0 is weight vector `first`.
+        """
         if not self.several and self.n_outcomes == 2:
             first += 1
         elif m == self.n_outcomes:
@@ -70,7 +73,8 @@ class Targets(NamedTuple):
     def among(self, outcomes: NDArray) -> tuple[NDArray, Targets]:
         """(samples, their targets) of the problem of some outcomes, ascending.
 
-        With one outcome per sample these are the samples of the outcomes, else all.
+        With one outcome per sample these are the samples with one of the outcomes,
+        otherwise all samples.
         """
         number = np.full(self.n_outcomes, -1, dtype=np.int32)
         number[outcomes] = np.arange(outcomes.size, dtype=np.int32)

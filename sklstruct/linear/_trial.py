@@ -1,14 +1,14 @@
-"""loss="auto": the loss of the smaller log-loss on the fold, tried on a few classes.
+"""loss="auto": the loss with the smaller log-loss on the fold, tried on a few classes.
 
 The choice must not cost more than the fit. So both losses are fitted to the samples of
 a random part of the classes, without the fold and to a rough tolerance. With several
-labels the classes are independent problems, and a part of these problems is tried. If
-there are many samples, a part of them is tried, too. If all of a problem is tried, the
-descents of both losses are halted, and that of the chosen loss is continued to the fit.
+labels the labels are independent problems, and a part of these problems is tried. If
+there are many samples, only a part of the samples is tried. If the trial has all
+classes and samples, the fit continues the paused descent of the chosen loss.
 
-The training samples do not tell which loss is better. With more columns than samples
-the squared hinge has all of them on the right side; the logistic loss is then better
-for dense columns, and often worse for text.
+The loss on the training samples does not tell which loss is better. With more columns
+than samples the squared hinge classifies all training samples correctly; the logistic
+loss is then better for dense columns, and often worse for text.
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ from ._calibration import fit_answers, fit_scale, fold_size, outcome_evidence
 from ._solver import DescentSettings, Fit, NodeSolver, peak_bytes
 
 # Least number of outcomes that are tried, and the number of fold samples that they
-# should have. Of noisy labels a smaller part looks more certain than the whole.
+# should have. With noisy labels, a few outcomes are predicted with more certainty than
+# all outcomes.
 _FEWEST = 64
 _MEMBERS = 150
 
-# From this part of the outcomes on, all are tried: the fit can then continue the trial.
+# If at least this fraction of the outcomes would be tried, all outcomes are tried: the
+# fit can then continue the trial.
 _ALMOST = 0.75
 
-# If there are more than `_MANY` samples, the fold and `_LEARNED` others are tried. The
-# fit cannot continue this trial, but the trial costs less than one of all samples.
+# If there are more than `_MANY` samples, the fold and `_LEARNED` other samples are
+# tried. The fit cannot continue this trial, but a trial of all samples costs more.
 _MANY, _LEARNED = 15_000, 5_000
 
-# Tolerance of the descent, in units of that of the fit, and the largest: rougher scores
+# Tolerance of the descent, in units of `tol`, and the largest tolerance: rougher scores
 # of the squared hinge would favour the logistic loss.
 _ROUGH = 10.0
 _ROUGHEST = 0.1
 
-# Margins by which the logistic loss must win: nats per sample, and the part of the
-# log-loss for each logistic loss. The descent of the multinomial loss takes up to one
-# and a half times as long as that of the squared hinge.
+# Margins by which the logistic loss must win: nats per sample, and the fraction of the
+# log-loss for each logistic loss. The descent of the multinomial loss takes up to 1.5
+# times as long as the descent of the squared hinge.
 _LEAST_MARGIN = 0.01
 _RELATIVE_MARGIN = {"log_loss": 0.03, "ovr_log_loss": 0.0}
 
@@ -80,9 +82,10 @@ def n_tried(n_outcomes: int, n_held: int) -> int:
 
 
 def trial_bytes(n_samples: int, n_columns: int, n_outcomes: int, n_rows: int) -> float:
-    """Peak memory of the trial of a problem: the descents of a loss are kept together.
+    """Peak memory of the trial of a problem.
 
-    So are those of both losses, if they are kept until one of them is chosen.
+    The descents of all outcomes are kept. If all outcomes are tried, the descents of
+    both losses are kept until a loss is chosen.
     """
     tried = n_tried(n_outcomes, fold_size(n_samples))
     one = peak_bytes(n_samples, n_columns, min(tried, n_rows), "log_loss")
@@ -90,7 +93,7 @@ def trial_bytes(n_samples: int, n_columns: int, n_outcomes: int, n_rows: int) ->
 
 
 class PausedDescents(NamedTuple):
-    """The descents of all outcomes of a node with one loss, before the fold."""
+    """The descents of all outcomes with one loss, paused before the fold is learned."""
 
     solver: NodeSolver
     blocks: list[list[Fit]]  # as `NodeSolver.blocks`
@@ -116,7 +119,7 @@ class PausedDescents(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The loss that was chosen, its C, and its descents if they can be continued."""
+    """The chosen loss, its C, and its descents if the fit can continue them."""
 
     loss: str
     C: float
@@ -130,9 +133,9 @@ def choose_loss(
     seeds: NDArray,
     parallel: ThreadMap,
 ) -> Choice:
-    """The loss of the smaller log-loss on the fold; without fold the logistic.
+    """The loss with the smaller log-loss on the fold; the logistic loss without a fold.
 
-    Its descents are returned if there is one node, and all of its outcomes are tried.
+    Its descents are returned if there is one node, and all of it is tried.
     """
     several = nodes[0].targets.several
     second = "ovr_log_loss" if several else "log_loss"
@@ -143,7 +146,7 @@ def choose_loss(
     kept = len(parts) == 1 and parts[0] is nodes[0]
 
     def tried(candidate):
-        """The scores of the folds, and what is paused."""
+        """The scores of the folds, and the paused descents or None."""
         settings = settings_of(*candidate)
 
         def run(k):

@@ -2,10 +2,10 @@
  *
  * The bits of `words` are the features that have weights; rank[w] of them come before
  * word w, so that a feature is found by two reads. Row r of the weights is
- * cell[start[r]] to cell[start[r + 1]]: M floats, one for each lane, or, where that is
- * shorter, n floats and then their n lanes, two 16-bit numbers in a cell. start is NULL
- * where all rows have M floats. The scores of a dense sample are its values from
- * the feature `given` on, as the weights say too, if `given` is not negative.
+ * cell[start[r]] to cell[start[r + 1]]: M floats, one per lane, or, if that is shorter,
+ * n floats and then their n lanes, two 16-bit numbers per cell. start is NULL if all
+ * rows have M floats. If `given` is not negative, features from `given` on are the
+ * scores themselves; weights are then 1, and dense samples skip them.
  */
 #ifndef SKLSTRUCT_WEIGHTS_H
 #define SKLSTRUCT_WEIGHTS_H
@@ -34,7 +34,7 @@ static inline ptrdiff_t sklstruct_ones(uint64_t x)
 #endif
 }
 
-/* Row of a feature, -1 for one without weights. */
+/* Row of a feature, -1 for a feature without weights. */
 static inline ptrdiff_t sklstruct_row(
     const uint64_t *words, const int32_t *rank, int32_t feature)
 {
@@ -47,7 +47,7 @@ static inline ptrdiff_t sklstruct_row(
 enum { SKLSTRUCT_AHEAD = 64 };
 
 /* The rows of weights of up to SKLSTRUCT_AHEAD features of a sample in a node. `full`
- * lists the rows of all lanes, `part` the shorter ones. */
+ * lists the rows with M floats, `part` the shorter rows. */
 typedef struct {
     ptrdiff_t n, n_full, n_part;
     int32_t row[SKLSTRUCT_AHEAD], entries[SKLSTRUCT_AHEAD];
@@ -56,18 +56,18 @@ typedef struct {
     const uint32_t *cell[SKLSTRUCT_AHEAD];
 } sklstruct_hits;
 
-/* The scores of a sample are made in three stages, because its features are far from
- * each other in memory and each is read once: find the rows, read their starts, add
- * them up. The reads of a stage do not wait for each other, and each stage prefetches
- * the reads of the next one. Tried without gain: the first stages of the next node or
- * sample before the last stage of this one.
+/* The scores of a sample are computed in three stages, because its features are far
+ * from each other in memory and each is read once: find the rows, read their starts,
+ * add them up. The reads of a stage do not wait for each other, and each stage
+ * prefetches the reads of the next stage. Tried without gain: the first stages of the
+ * next node or sample before the last stage of this one.
  *
- * Which features have weights, and how many, differs from sample to sample. A branch on
- * it is mispredicted every other time, which takes longer than adding up a row: so the
- * loops have no branch for a single row.
+ * The set and number of features that have weights differ from sample to sample. A
+ * branch per feature would be mispredicted every other time, which takes longer than
+ * adding up a row: so the loops do not branch on single rows.
  *
- * Stage one, for features first to first + SKLSTRUCT_AHEAD of n: x of the features
- * index, or of 0, 1, 2, ... where index is NULL. */
+ * Stage one, for features first to first + SKLSTRUCT_AHEAD of n: x are the values of
+ * the features index, or of 0, 1, 2, ... if index is NULL. */
 SKLSTRUCT_WIDE static void sklstruct_find(
     const sklstruct_weights *node, ptrdiff_t n, const float *x, const int32_t *index,
     ptrdiff_t first, sklstruct_hits *hits)
@@ -121,14 +121,15 @@ SKLSTRUCT_WIDE static void sklstruct_locate(
     hits->n_part = n_part;
 }
 
-/* Entries that are gathered before they are added up. */
+/* READY: entries that are gathered before they are added up. SPARE: cells behind the
+ * last row that may be read. */
 enum { SKLSTRUCT_READY = 1024, SKLSTRUCT_SPARE = 16 };
 
 /* Stage three: z (M,) += the rows times the values, the shorter rows first. The entries
- * of these are copied one row behind the other, always sixteen at once (so up to
- * SKLSTRUCT_SPARE cells behind the last row are read), and added up in one run. The
- * copy is a memcpy, because surplus cells may be lanes, and as floats these are
- * denormal: arithmetic with them is slow. */
+ * of the shorter rows are copied one row behind the other, always sixteen at once (so up
+ * to SKLSTRUCT_SPARE cells behind the last row are read), and added up in one run. The
+ * copy is a memcpy, because surplus cells may be lanes. Lanes read as floats are
+ * denormal, and arithmetic with denormal numbers is slow. */
 SKLSTRUCT_WIDE static void sklstruct_add_up(
     const sklstruct_weights *node, const sklstruct_hits *hits, float *z)
 {
@@ -193,8 +194,8 @@ SKLSTRUCT_WIDE static void sklstruct_add_up(
 }
 
 /* z (M,) = the scores of a sample of n values x of the features index, or of 0, 1, 2,
- * ... where index is NULL. Each is one sum in single precision, in an order that
- * depends on the sample's features alone. */
+ * ... if index is NULL. Each score is one sum in single precision, in an order that
+ * depends on the features of the sample alone. */
 static inline void sklstruct_node_scores(
     const sklstruct_weights *node, ptrdiff_t n, const float *x, const int32_t *index,
     float *z)

@@ -1,7 +1,7 @@
-"""Weights of the outcomes of nodes, by feature, without those that are 0.
+"""Weights of the outcomes of nodes, stored by feature; weights of 0 may be left out.
 
 The weights of all outcomes for one feature are contiguous, because a sample needs the
-weights of its own features only. The layout is in `_weights.h`.
+weights of its own features only. `_weights.h` describes the layout.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from .._checks import CheckedState, as_ids, check_length, check_pointers
 from . import _weights_fast as kernels
 from ._samples import Samples, is_sparse, narrow_indices
 
-LANES = 16  # outcomes are padded to a multiple
+LANES = 16  # outcomes are padded to a multiple of this
 
-# Share of values from which on features of one sample are left out of a descent, for
-# which the other values are copied.
+# If at least this fraction of the values are of features that only one sample has, a
+# copy of X without these features is used in a descent.
 LONE = 0.1
 
 # Starts are 32-bit, and lanes 16-bit.
@@ -35,7 +35,7 @@ def lanes_of(n_outcomes: int) -> int:
 
 
 class Features(NamedTuple):
-    """A set of columns, and the row of each among them."""
+    """A set of columns, and the position of each column in the set, its row."""
 
     words: NDArray  # (n_words,) uint64: one bit per column
     rank: NDArray  # (n_words,) int32: bits before each word
@@ -55,7 +55,7 @@ class Features(NamedTuple):
         return cls(words, ends - count, int(ends[-1]))
 
     def rows(self, index: NDArray) -> NDArray:
-        """Rows of columns of the set."""
+        """The rows of columns, which must be in the set."""
         local = np.empty(index.size, dtype=np.int32)
         kernels.localise(index, self.words, self.rank, local)
         return local
@@ -68,24 +68,24 @@ class Features(NamedTuple):
 
 
 class Divided(NamedTuple):
-    """Samples on the features that several of them have.
+    """Samples without the features that only one sample has.
 
     The weights of a feature of one sample are its value times the duals of the sample.
-    The descent needs the sum of the squares of these values alone, and not the weights,
-    which it would always read from memory: in text many features are of this kind.
+    The descent needs only the sum of the squares of these values, not the weights,
+    which it would read from memory: in text many features occur in one sample.
     """
 
     rows: kernels.FloatRows
-    n_shared: int  # features of `rows`
-    own: NDArray  # (n_samples,) float32: that sum
-    sample: NDArray  # (features,) int32: the only one with each feature, or -1
-    value: NDArray  # (features,) float32: of that sample
+    n_shared: int  # number of features of `rows`
+    own: NDArray  # (n_samples,) float32: the sum of the squares
+    sample: NDArray  # (features,) int32: the only sample with the feature, or -1
+    value: NDArray  # (features,) float32: the value in that sample
 
     @classmethod
     def of(
         cls, data: NDArray, index: NDArray, indptr: NDArray, n_features: int
     ) -> Divided | None:
-        """None if fewer than a share LONE of the values are of one sample alone."""
+        """None if less than `LONE` of the values are of features of one sample."""
         n, sample = indptr.size - 1, np.full(n_features, -2, dtype=np.int32)
         if kernels.only_samples(index, indptr, sample) < LONE * index.size:
             return None
@@ -100,10 +100,10 @@ class Divided(NamedTuple):
 
 
 class LocalRows(NamedTuple):
-    """Some samples on the features that they have."""
+    """Samples with only the features that they have."""
 
     features: Features
-    rows: kernels.FloatRows  # a sparse row has numbers of features as indices
+    rows: kernels.FloatRows  # indices of sparse rows are rows of `features`
     divided: Divided | None = None
 
     @classmethod
@@ -114,7 +114,7 @@ class LocalRows(NamedTuple):
             return cls(Features.of(np.arange(d, dtype=np.int32), d), as_rows(X))
         index, indptr = narrow_indices(X), X.indptr.astype(np.int64)
         features = Features.of(index, d)
-        if features.size < d:  # else each column is its own row
+        if features.size < d:  # otherwise columns and their rows are equal
             index = features.rows(index)
         rows = kernels.FloatRows.sparse(X.data, index, indptr)
         return cls(features, rows, Divided.of(X.data, index, indptr, features.size))
@@ -124,25 +124,25 @@ class Piece(NamedTuple):
     """The weights of one node."""
 
     features: Features
-    start: NDArray | None  # (size + 1,) uint32; None: rows of all lanes
+    start: NDArray | None  # (size + 1,) uint32; None: all rows have all lanes
     cell: NDArray  # uint32
     intercept: NDArray  # (lanes,)
     n_outcomes: int
 
     @classmethod
     def empty(cls, n_outcomes: int, n_features: int) -> Piece:
-        """Of no feature."""
+        """The weights of a node without features."""
         features = Features.of(np.empty(0, dtype=np.int32), n_features)
         cell = np.empty(0, dtype=np.uint32)
         intercept = np.zeros(lanes_of(n_outcomes), dtype=np.float32)
         return cls(features, None, cell, intercept, n_outcomes)
 
     def weights(self) -> NDArray:
-        """(size, lanes) of a piece without starts."""
+        """The weights (size, lanes); `start` must be None."""
         return self.cell.view(np.float32).reshape(-1, self.intercept.size)
 
     def at(self, columns: NDArray) -> NDArray:
-        """(columns, lanes) of a piece without starts; 0 for columns it lacks."""
+        """The weights of columns, 0 if not in `features`; `start` must be None."""
         out = np.zeros((columns.size, self.intercept.size), dtype=np.float32)
         own = self.features.columns()
         there = np.isin(columns, own, assume_unique=True)
@@ -150,7 +150,7 @@ class Piece(NamedTuple):
         return out
 
     def replaced(self, other: Piece) -> Piece:
-        """With the weights of the other at the features of the other."""
+        """This piece with the weights of `other` at the features of `other`."""
         features = Features.of_words(self.features.words | other.features.words)
         W = self.at(features.columns())
         W[features.rows(other.features.columns())] = other.weights()
@@ -161,18 +161,21 @@ class Piece(NamedTuple):
 class FittedStrip(NamedTuple):
     """The weights of some outcomes of a node, as the descent returns them."""
 
-    W: NDArray  # (features + 1, lanes), the last row that of the constant feature
+    W: NDArray  # (features + 1, lanes), the last row for the constant feature
     n_outcomes: int
 
 
 def whole(
     features: Features, strips: Iterable[FittedStrip], n_outcomes: int, constant: float
 ) -> Piece:
-    """The weights of all outcomes of the strips; `strips` is consumed one by one."""
+    """The weights of the strips, which are consumed one by one, as one piece.
+
+    constant: value of the constant feature.
+    """
     M = lanes_of(n_outcomes)
     W, first = np.empty((0, M), dtype=np.float32), 0
     for strip in strips:
-        if strip.n_outcomes == n_outcomes:  # no copy of what may be half of the memory
+        if strip.n_outcomes == n_outcomes:  # no copy of large weights
             W = strip.W
             break
         if first == 0:
@@ -192,8 +195,11 @@ def packed(
     constant: float,
     threshold: float,
 ) -> Piece:
-    """As `whole`, without weights of at most `threshold` times the largest one of their
-    outcome. Intercepts are kept."""
+    """As `whole`, without small weights.
+
+    An absolute weight of at most `threshold` times the largest of its outcome is
+    dropped. Intercepts are kept.
+    """
     M = lanes_of(n_outcomes)
     intercept = np.zeros(M, dtype=np.float32)
     count = np.zeros(features.size, dtype=np.uint32)
@@ -210,7 +216,8 @@ def packed(
     if total > _MOST_CELLS:
         raise ValueError(
             f"weight_threshold={threshold} leaves {total} weights of a node, more than "
-            f"{_MOST_CELLS}; increase it, or use a taxonomy with smaller leaves"
+            f"{_MOST_CELLS}; increase weight_threshold, or use a taxonomy with smaller "
+            "leaves"
         )
     cell = np.zeros(total + 1, dtype=np.uint32)  # never empty: the kernel points to it
     at = (end - length).astype(np.uint32)
@@ -224,11 +231,12 @@ def packed(
 
 
 class NodeWeights(CheckedState):
-    """The weights of several nodes over the same columns, all with starts or all
-    without.
+    """The weights of several nodes over the same columns.
+
+    Either all pieces have a `start`, or none of them has one.
     """
 
-    # First feature of each node whose features are its scores.
+    # First feature of each node if the features are scores, otherwise empty.
     given: NDArray = np.empty(0, dtype=np.int64)
 
     def __init__(self, pieces: Sequence[Piece], n_features: int) -> None:
@@ -251,7 +259,7 @@ class NodeWeights(CheckedState):
 
     @classmethod
     def of_scores(cls, sizes: Sequence[int]) -> NodeWeights:
-        """Of nodes with so many outcomes, whose features are their scores."""
+        """Weights of nodes with `sizes` outcomes whose features are their scores."""
         first = np.append(0, np.cumsum(sizes, dtype=np.int64))
         n_features, pieces = max(int(first[-1]), 1), []
         for a, m in zip(first.tolist(), sizes):
@@ -287,7 +295,7 @@ class NodeWeights(CheckedState):
             last = as_ids("given", self.given, 1, np.int64) + size
             if self.given.min() < 0 or last.max() > self.n_features:
                 raise ValueError("given must be features of the scores")
-        # A search for the best classes does not end where a score is NaN.
+        # A search for the best classes does not end if a score is NaN.
         if not np.isfinite(self.intercept).all():
             raise ValueError("intercept holds NaN or an infinite number")
         for v in range(n):
@@ -318,11 +326,11 @@ class NodeWeights(CheckedState):
 
     @property
     def lanes(self) -> int:
-        """Lanes of the widest node."""
+        """Largest number of lanes of a node."""
         return int(np.diff(self.lane_ptr).max(initial=1))
 
     def piece(self, v: int) -> Piece:
-        """The weights of node v, of all lanes."""
+        """The weights of node v as a piece without `start`."""
         features = Features.of_words(self.words[v])
         lanes = slice(*self.lane_ptr[v : v + 2].tolist())
         cell = self._cells(v)
@@ -341,7 +349,7 @@ class NodeWeights(CheckedState):
         return self.intercept[padding + np.arange(padding.size)]
 
     def whole(self) -> list[NDArray] | None:
-        """Weights (n_features, outcomes) of each node; None if any are not stored."""
+        """Weights (n_features, outcomes) of each node; None if not all are stored."""
         lanes, cell = np.diff(self.lane_ptr), self.cell.view(np.float32)
         if self.start.size or (np.diff(self.cell_ptr) < lanes * self.n_features).any():
             return None
@@ -361,9 +369,9 @@ class NodeWeights(CheckedState):
         return W.T
 
     def sparse(self, first: int = 0, last: int | None = None) -> sp.csr_matrix:
-        """Weights (outcomes, n_features) without those that are 0.
+        """Weights (outcomes, n_features) that are not 0.
 
-        Of the nodes first to last; None: to the end.
+        first, last: the range of nodes; None: to the end.
         """
         blocks = [sp.csr_matrix((0, self.n_features), dtype=np.float32)]
         for v in range(first, self.n_nodes if last is None else last):
@@ -381,7 +389,7 @@ class NodeWeights(CheckedState):
         return np.arange(0, self._cells(v).size + 1, M, dtype=np.uint32)
 
     def _entries(self, v):
-        """(column, outcome, weight) of what node v stores."""
+        """(column, outcome, weight) of the weights of node v that are not 0."""
         M = int(self.lane_ptr[v + 1] - self.lane_ptr[v])
         cell, start = self._cells(v), self._starts(v, M)
         row = np.empty(cell.size, dtype=np.int32)
@@ -396,8 +404,7 @@ class NodeWeights(CheckedState):
 
 
 def as_rows(X: Samples, part: slice = slice(None)) -> kernels.FloatRows:
-    """Rows of a float32 X as the kernels read them: no copy of a sparse X, whose
-    indices must be int32."""
+    """Rows of a float32 X as the kernels read them, without a copy of a sparse X."""
     if not is_sparse(X):
         return kernels.FloatRows.dense(X[part])
     start, stop, _ = part.indices(X.shape[0])

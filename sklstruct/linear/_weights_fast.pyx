@@ -1,7 +1,7 @@
 """Weights of nodes stored by feature: sets of features, packing, scores of samples.
 
-The layout is that of `_weights.h`. Building it costs two passes over the dense weights
-of a node; scores cost the weights of the sample's features and no search.
+`_weights.h` describes the layout. Packing takes two passes over the dense weights of a
+node; scores read the weights of the sample's features, without a search.
 """
 
 from libc.math cimport INFINITY, fabsf
@@ -24,8 +24,10 @@ def mark(const int32_t[::1] index, uint64_t[::1] words):
 def only_samples(
     const int32_t[::1] index, const int64_t[::1] indptr, int32_t[::1] sample
 ):
-    """sample[f] <- the only sample with feature f, -1 for several; -2 before. Returns
-    the number of such features."""
+    """Set sample[f] to the only sample with feature f, or to -1 if several have it.
+
+    sample must be -2 before. Returns the number of features with only one sample.
+    """
     cdef Py_ssize_t i, k, n = 0
     with nogil:
         for i in range(indptr.shape[0] - 1):
@@ -51,8 +53,11 @@ def count_kept(
     const float[:, ::1] W, Py_ssize_t m, float threshold, float[::1] least,
     uint32_t[::1] count,
 ):
-    """least[k] = `threshold` times the largest absolute weight of lane k, infinite from
-    lane m on; count[r] += the number of weights of row r above it in size."""
+    """Thresholds of the lanes, and numbers of weights above them.
+
+    least[k] = `threshold` times the largest absolute weight of lane k, infinite from
+    lane m on; count[r] += the number of absolute weights of row r above `least`.
+    """
     cdef Py_ssize_t r, k, L = W.shape[1]
     cdef uint32_t n
     cdef const float* w
@@ -79,8 +84,8 @@ def pack(
 ):
     """Write the weights of the outcomes from `first` on into the rows of cells.
 
-    Row r begins at at[r] and has count[r] weights of all strips, filled[r] of them
-    written so far.
+    W, least: one strip. Row r begins at cell at[r] and has count[r] weights of all
+    strips, of which filled[r] are written so far.
     """
     cdef Py_ssize_t r, k, n
     cdef bint full
@@ -133,10 +138,10 @@ def unpack(
 cdef class NodeWeightsView:
     """The arrays of `NodeWeights`: the weights of several nodes, one after the other.
 
-    Node v has words and ranks ``v * n_words`` onward, starts from start_ptr[v] (none
-    if `start` is empty: rows of M cells), cells from cell_ptr[v] and intercepts from
-    lane_ptr[v], a lane each. `given` is the first feature of each node that has the
-    scores themselves as features, or empty.
+    Node v has row v of words and rank, starts from start_ptr[v] on (`start` is empty if
+    all rows have M cells), cells from cell_ptr[v] on and intercepts, one per lane, from
+    lane_ptr[v] on. If features are scores, given[v] is the first feature of node v;
+    otherwise `given` is empty.
     """
 
     def __init__(self, weights):
@@ -168,8 +173,7 @@ cdef class FloatRows:
     @staticmethod
     def sparse(const float[::1] data, const int32_t[::1] index,
                const int64_t[::1] indptr):
-        """Sample i is data[indptr[i]] to data[indptr[i + 1]]; index[0] belongs to
-        data[indptr[0]]."""
+        """Sample i has data[indptr[i]:indptr[i + 1]]; index starts at indptr[0]."""
         cdef FloatRows rows = FloatRows()
         rows.data, rows.index, rows.indptr = data, index, indptr
         rows.is_sparse, rows.n = True, indptr.shape[0] - 1

@@ -1,4 +1,4 @@
-"""Metrics and scorers: likelihood, hierarchical precision, precision of ranks."""
+"""Metrics and scorers: likelihood, hierarchical precision, precision at k."""
 
 from typing import TYPE_CHECKING
 

@@ -24,10 +24,10 @@ _CHECKED = {
 _BLOCKS = {
     "shared_parameters": """
         y_true, y_pred : array-like of shape (n_samples, n_levels)
-            Paths from below the root, one column for each level, filled up with "", or
-            lists of unequal length (see `sklstruct.taxonomy.as_paths`). A group is
-            identified by its whole path. A path of "" alone is the root. With
-            `taxonomy`, labels of shape (n_samples,).
+            Paths without the root, one column for each level, padded with "", or lists
+            of unequal length (see `sklstruct.taxonomy.as_paths`). A group is identified
+            by its whole path. A path of "" only is the root. With `taxonomy`, labels of
+            shape (n_samples,).
 
         taxonomy : Taxonomy, default=None
             The tree of the labels; it must have all of them.
@@ -43,14 +43,14 @@ _BLOCKS = {
             The value of 0 / 0; "warn" is 0 with a warning.
     """,
     "shared_sets": r"""
-        with :math:`\alpha_i` the predicted node and those above it, :math:`\beta_i` the
-        true ones, both without the root.
+        with :math:`\alpha_i` the predicted node and the nodes above it, and
+        :math:`\beta_i` the true node and the nodes above it, both without the root.
     """,
     "shared_errors": """
         ValueError
-            If paths are malformed, y_true and y_pred differ in length, one has numbers
-            at a level and the other has strings, the taxonomy lacks a label, or a
-            parameter is out of its range.
+            If paths are malformed, y_true and y_pred differ in length, one of them has
+            numbers at a level and the other has strings, the taxonomy lacks a label, or
+            a parameter is out of its range.
     """,
     "shared_sources": """
         .. [1] S. Kiritchenko, S. Matwin, R. Nock, A. F. Famili, "Learning and
@@ -58,7 +58,7 @@ _BLOCKS = {
            categorization", Canadian AI 2006.
         .. [2] F. M. Miranda, N. Köhnecke, B. Y. Renard, "HiClass: a Python library for
            local hierarchical classification compatible with scikit-learn", JMLR 24,
-           2023. The values are the same if no label is at two places of the tree.
+           2023. Its values are equal to these if no label is at two places of the tree.
     """,
 }
 
@@ -74,7 +74,7 @@ def hierarchical_precision_score(
     sample_weight: ArrayLike | None = None,
     zero_division: str | float = "warn",
 ) -> float:
-    r"""Hierarchical precision: the share of the predicted nodes that are right.
+    r"""Hierarchical precision: the fraction of the predicted nodes that are right.
 
     .. math::
         hP = \frac{\sum_i |\alpha_i \cap \beta_i|}{\sum_i |\alpha_i|},
@@ -88,7 +88,7 @@ def hierarchical_precision_score(
     Returns
     -------
     precision : float
-        From 0 to 1.
+        From 0 to 1, or `zero_division`.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def hierarchical_recall_score(
     sample_weight: ArrayLike | None = None,
     zero_division: str | float = "warn",
 ) -> float:
-    r"""Hierarchical recall: the share of the true nodes that are predicted.
+    r"""Hierarchical recall: the fraction of the true nodes that are predicted.
 
     .. math::
         hR = \frac{\sum_i |\alpha_i \cap \beta_i|}{\sum_i |\beta_i|},
@@ -136,7 +136,7 @@ def hierarchical_recall_score(
     Returns
     -------
     recall : float
-        From 0 to 1.
+        From 0 to 1, or `zero_division`.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def hierarchical_f1_score(
     Returns
     -------
     f1 : float
-        From 0 to 1.
+        From 0 to 1, or `zero_division`.
 
     Raises
     ------
@@ -224,7 +224,7 @@ def _score(
             raise ValueError(
                 f"level {level} has numbers in one of y_true and y_pred, and strings "
                 "in the other, which are never equal; taxonomy_.label_paths(y) gives "
-                "paths of strings, like predict_at"
+                "paths of strings, as predict_at does"
             )
     same = true[:, :width] == predicted[:, :width]
     # The common nodes are a prefix: they end with the first difference, or "".
@@ -245,8 +245,8 @@ def _score(
     np.divide(right, total, out=ratio, where=total > 0)
     if warns and not total.all():
         warn(
-            f"hierarchical {which} is 0 / 0, because all paths are the root alone, and "
-            "is set to 0; choose another value by zero_division",
+            f"hierarchical {which} is 0 / 0, because a path is the root only, and is "
+            "set to 0; choose another value by zero_division",
             UndefinedMetricWarning,
         )
     return float(np.average(ratio, weights=weight))

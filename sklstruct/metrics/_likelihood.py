@@ -2,7 +2,7 @@ r"""Likelihood of targets: mean log-likelihood, perplexity, a scorer of both.
 
 scikit-learn's ``neg_log_loss`` builds the (n, V) matrix, and is wrong or NaN if a fold
 lacks classes. Here targets are aligned by ``classes_``, and the parameter `unknown`
-decides about targets outside of them.
+says what happens to targets that are not in ``classes_``.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _UNKNOWN = [
 
 _PARAMETERS = """
 estimator : fitted classifier or LanguageModel
-    Of a `Pipeline` or a fitted search the last step is used: its `target_log_proba`
-    if it has one, else rows of `predict_log_proba` (or `predict_proba`), about 64 MB
-    at a time.
+    A fitted classifier, a language model, a `Pipeline` or a fitted search of one. Its
+    method `target_log_proba` is called if it exists, else `predict_log_proba` (or
+    `predict_proba`) on blocks of rows, about 64 MB at a time.
 
 X : array-like
     Samples in the form the estimator takes; sentences for a `LanguageModel`.
@@ -49,10 +49,10 @@ sample_weight : array-like of shape (n_samples,), default=None
     Non-negative weights, one per target (with y=None: one per sentence).
 
 unknown : {"exclude", "error"} or float, default="exclude"
-    Treatment of a target that is not in ``classes_``. ``"exclude"``: it is not
-    counted (two models that know different classes are then judged on different
-    targets). ``"error"``: an error that names it. A float m in (0, 1): all unknown
-    targets together have the probability m, and the probability of a known target is
+    Treatment of a target that is not in ``classes_``. ``"exclude"``: the target is
+    left out (two models with different classes are then scored on different targets).
+    ``"error"``: an error that names the target. A float m in (0, 1): all unknown
+    targets are one class of probability m, and the probability of a known target is
     multiplied by 1 - m.
 """
 
@@ -108,7 +108,7 @@ def log_likelihood(
         )
     if isinstance(unknown, str):
         weight = np.where(lacking, 0.0, weight)
-    else:  # the mass is taken from the known targets, so that all sums to 1
+    else:  # probabilities of known targets and m sum to 1
         log_prob = np.where(lacking, np.log(unknown), log_prob + np.log1p(-unknown))
     total = weight.sum()
     if not total > 0:
@@ -186,7 +186,7 @@ def perplexity(
     Raises
     ------
     ValueError
-        As `log_likelihood`.
+        As in `log_likelihood`.
 
     Examples
     --------
@@ -219,7 +219,7 @@ class LikelihoodScorer(BaseEstimator):
     Parameters
     ----------
     metric : {"log_likelihood", "neg_perplexity"}, default="log_likelihood"
-        The value: `log_likelihood` (mean, natural logarithm), or minus `perplexity`.
+        The score: `log_likelihood` (mean, natural logarithm), or minus `perplexity`.
 
     unknown : {"exclude", "error"} or float, default="exclude"
         Treatment of a target outside ``classes_``, as in `log_likelihood`.
@@ -227,7 +227,7 @@ class LikelihoodScorer(BaseEstimator):
     Raises
     ------
     ValueError
-        If a parameter is not valid.
+        If a parameter is out of its range; raised by the constructor.
 
     Examples
     --------
@@ -249,7 +249,7 @@ class LikelihoodScorer(BaseEstimator):
     def __init__(self, metric: str = "log_likelihood", *, unknown: Any = "exclude"):
         self.metric = metric
         self.unknown = unknown
-        # A search reports an error of a scorer as NaN, after all fits.
+        # Checked here: a search turns an error of `score` into NaN, after all fits.
         self._validate_params()
 
     def score(

@@ -1,4 +1,4 @@
-"""Metrics of the labels that a model ranks first, for several labels per sample."""
+"""Metrics of the k labels that a model ranks first, for several labels per sample."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ _BLOCKS = {
             Indicator of the labels, 0 or 1.
 
         y_score : array-like or sparse matrix of shape (n_samples, n_labels)
-            Scores; labels are ranked from the largest to the smallest, equal ones by
-            number. In a sparse matrix, such as that of `predict_top_k`, labels that are
-            not stored are not ranked, and count as wrong.
+            Scores; labels are ranked from the largest to the smallest score, labels of
+            equal scores by their number. In a sparse matrix, such as the result of
+            `predict_top_k`, labels that are not stored are not ranked, and count as
+            wrong.
 
         k : int, default=5
-            Number of first labels that count, from 1 to n_labels.
+            Number of ranked labels that count, from 1 to n_labels.
     """,
     "shared_weight": """
         sample_weight : array-like of shape (n_samples,), default=None
@@ -65,7 +66,7 @@ def _ranked(y_true, y_score, k, sample_weight):
 
 
 def _best(score, k) -> NDArray:
-    """(n_samples, k): labels by falling score, -1 for those that are not stored."""
+    """(n_samples, k): labels by decreasing score, -1 if fewer than k are stored."""
     if not sp.issparse(score):
         return np.argsort(-score, axis=1, kind="stable")[:, :k]
     best = np.full((score.shape[0], k), -1)
@@ -94,13 +95,14 @@ def precision_at_k(
     k: int = 5,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Share of right labels among the k labels ranked first.
+    r"""Fraction of right labels among the k labels ranked first.
 
     .. math::
         \mathrm{P@}k = \frac1n \sum_i \frac1k \sum_{r=1}^k y_{i\,l_r},
 
-    with :math:`l_1, l_2, \dots` the labels of sample i by falling score. A sample of
-    fewer than k labels cannot reach 1.
+    with :math:`l_1, l_2, \dots` the labels of sample i by decreasing score. (The mean
+    is weighted if `sample_weight` is given.) A sample with fewer than k true labels
+    cannot reach 1.
 
     Parameters
     ----------
@@ -147,8 +149,8 @@ def ndcg_at_k(
         \frac{\sum_{r=1}^k y_{i\,l_r} / \log_2(r + 1)}
         {\sum_{r=1}^{\min(k, |y_i|)} 1 / \log_2(r + 1)},
 
-    with :math:`l_1, l_2, \dots` the labels of sample i by falling score and
-    :math:`|y_i|` their number. A sample without labels counts as 0.
+    with :math:`l_1, l_2, \dots` the labels of sample i by decreasing score and
+    :math:`|y_i|` the number of its true labels. A sample without labels counts as 0.
 
     Parameters
     ----------
@@ -167,7 +169,7 @@ def ndcg_at_k(
 
     See Also
     --------
-    sklearn.metrics.ndcg_score : The same for dense scores; equal scores share ranks.
+    sklearn.metrics.ndcg_score : The metric for dense scores; equal scores share ranks.
 
     Examples
     --------
@@ -187,13 +189,14 @@ def ndcg_at_k(
 def label_propensities(
     y_train: ArrayLike | sp.spmatrix, *, A: float = 0.55, B: float = 1.5
 ) -> NDArray:
-    r"""Probability that a label that is right is also in the data.
+    r"""Probability that a right label of a sample is in the data.
 
     .. math::
         p_l = \frac{1}{1 + C\, (N_l + B)^{-A}},
         \qquad C = (\ln N - 1) (B + 1)^A,
 
-    with N the number of training samples and :math:`N_l` that of label l.
+    with N the number of training samples and :math:`N_l` the number of those with
+    label l.
 
     Parameters
     ----------
@@ -201,8 +204,8 @@ def label_propensities(
         Indicator of the labels of the training samples, at least 3.
 
     A, B : float, default=0.55 and 1.5
-        Finite, B > -1. The defaults were fitted to Wikipedia; .6 and 2.6 are for
-        products of Amazon.
+        Parameters of the formula, finite, B > -1. The defaults were fitted to
+        Wikipedia; 0.6 and 2.6 are for products of Amazon.
 
     Returns
     -------
@@ -238,7 +241,7 @@ def label_propensities(
         propensity = 1 / (1 + C * (n_of_label + np.float64(B)) ** -A)
     if not (propensity > 0).all():
         raise ValueError(
-            f"A={A!r} and B={B!r} give propensities that are not above 0; take values "
+            f"A={A!r} and B={B!r} give propensities that are not above 0; use values "
             "nearer to 0.55 and 1.5"
         )
     return propensity
@@ -259,16 +262,17 @@ def propensity_scored_precision_at_k(
         \mathrm{PSP@}k = \frac{\sum_i \sum_{r=1}^k y_{i\,l_r} / p_{l_r}}
         {\sum_i \max_{|S| \le k} \sum_{l \in S} y_{il} / p_l},
 
-    with :math:`l_1, l_2, \dots` the labels of sample i by falling score and
+    with :math:`l_1, l_2, \dots` the labels of sample i by decreasing score and
     :math:`p_l` the propensities. If right labels are missing with probability
-    :math:`1 - p_l`, the expectation of the numerator is that on complete labels.
+    :math:`1 - p_l`, the expectation of the numerator is the number of right labels
+    among the first k on complete data.
 
     Parameters
     ----------
     {shared_parameters}
 
     propensity : array-like of shape (n_labels,)
-        In (0, 1]; see `label_propensities`.
+        Propensities :math:`p_l` in (0, 1]; see `label_propensities`.
 
     {shared_weight}
 
@@ -285,7 +289,7 @@ def propensity_scored_precision_at_k(
     ----------
     H. Jain, Y. Prabhu, M. Varma, "Extreme multi-label loss functions for
     recommendation, tagging, ranking and other missing label applications", KDD 2016.
-    The denominator is that of the extreme classification repository.
+    The denominator is the one of the extreme classification repository.
 
     Examples
     --------

@@ -23,8 +23,8 @@ def _finite_losses(name, log_proba):
     loss = -np.concatenate([np.empty(0), *log_proba])
     if not np.isfinite(loss).all():
         raise ValueError(
-            f"the model {name!r} gives some token no probability, so that its mean "
-            "log-loss is infinite"
+            f"the model {name!r} gives a token the probability 0, so that its mean "
+            "log-loss is infinite; use a smoothed model"
         )
     return loss
 
@@ -46,8 +46,9 @@ class DepthLossDisplay(Display):
         \log P_0(w_i \mid x_i) \right],
 
     with :math:`P_0` the baseline and :math:`d_i` the length of the longest suffix of
-    the context :math:`x_i` that the baseline saw in training: all models are compared
-    on the same :math:`N_k` tokens. Above 0 a model is better than the baseline.
+    the context :math:`x_i` that the baseline saw in training. All models are compared
+    on the same :math:`N_k` tokens. A model with :math:`\Delta_k > 0` is better than the
+    baseline.
 
     It is recommended to use `from_estimator`.
 
@@ -60,7 +61,7 @@ class DepthLossDisplay(Display):
         :math:`\Delta_k` of each model, in nats per token; NaN without tokens.
 
     baseline : str, default="baseline"
-        Name of the model of comparison.
+        Name of the baseline.
 
     Attributes
     ----------
@@ -115,7 +116,7 @@ class DepthLossDisplay(Display):
             Test text.
 
         baseline : LanguageModel
-            Fitted, with a `backoff_model_`: its contexts are the known ones.
+            Fitted model with a `backoff_model_`, whose contexts are the known contexts.
 
         baseline_name : str, default="baseline"
             Name of the baseline.
@@ -177,7 +178,7 @@ class DepthLossDisplay(Display):
         self.count_ax_ = ax.twinx()
         self.count_ax_.bar(depth, n_tokens, width=0.6, color="0.88", zorder=0)
         self.count_ax_.set_ylabel("tokens")
-        # The curves above the bars of the other axes.
+        # Draw the curves above the bars of the other axes.
         ax.set_zorder(self.count_ax_.get_zorder() + 1)
         ax.patch.set_visible(False)
         ax.axhline(0, color="0.4", linewidth=0.8)

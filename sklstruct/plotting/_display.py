@@ -1,4 +1,4 @@
-"""Display: what all pictures have in common. Matplotlib is imported to draw."""
+"""Display, the base class of all displays; it imports matplotlib only to draw."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _MARKERS = "osD^vPX*"
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 class Display:
-    """Base of the displays: figures, which `plot` draws.
+    """Base of the displays: numbers, which `plot` draws.
 
-    The figures of a subclass are annotated attributes; the constructor is generated
-    from them. A subclass has a class method `from_estimator`, whose first parameter is
+    The numbers of a subclass are annotated attributes; the constructor is generated
+    from these. A subclass has a class method `from_estimator`, whose first parameter is
     one fitted estimator or several by name (see `by_name`), and ``plot(ax=None)``,
-    which draws on what `_axes` gives, and returns self.
+    which draws on the axes of `_axes` and returns self.
     """
 
     if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Display:
         dataclass(repr=False, eq=False)(cls)
 
     def _axes(self, ax: Any, figsize: tuple[float, float] = (6.4, 4.2)) -> Any:
-        """The axes `ax`, or of a new figure (size in inches); sets ax_ and figure_."""
+        """`ax`, or the axes of a new figure (size in inches); sets ax_ and figure_."""
         try:
             import matplotlib.pyplot as plt
         except ImportError as exc:
@@ -58,8 +58,8 @@ class Display:
     ) -> None:
         """Draw one line for each name, from its (x, y), with a legend; sets lines_.
 
-        style: of all lines; without it each line has another marker. settings: of the
-        axes.
+        style: keywords of all lines; None: each line has another marker. settings:
+        properties of the axes.
         """
         self.lines_ = [
             self.ax_.plot(
@@ -77,8 +77,8 @@ class Display:
 def by_name(estimator: Any) -> dict[str, Any]:
     """A mapping from names to estimators, as a dict.
 
-    A list or a single estimator gets the names of the classes, with a number where two
-    are of one class.
+    The names of a list or of a single estimator are the names of the classes, with a
+    number if several estimators have one class.
     """
     if isinstance(estimator, Mapping):
         named = dict(estimator)

@@ -30,13 +30,14 @@ class LatticeDisplay(Display):
         Number of states after each observation, the sentence start first.
 
     pruned : ndarray of shape (n_positions + 1,)
-        The same after pruning.
+        Number of states that are left after pruning.
 
     labels : sequence of length n_positions
-        Labels below the positions: the best path.
+        Labels of the best path, which are written below the positions.
 
     trace : list of (log_q, log_p, n_states), default=()
-        One entry per iteration of the refinement.
+        One entry per iteration of the refinement: the bound, the natural
+        log-probability of the path found, and the number of states.
 
     Attributes
     ----------
@@ -80,7 +81,7 @@ class LatticeDisplay(Display):
         Parameters
         ----------
         estimator : HighOrderHMM or NoisyChannelDecoder
-            Fitted.
+            Fitted estimator.
 
         sequence : sequence
             Observations.

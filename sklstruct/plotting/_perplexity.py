@@ -1,4 +1,4 @@
-"""Perplexity by order, as a picture."""
+"""Display of perplexity by order."""
 
 from __future__ import annotations
 

@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
 
-_ROW_INCHES = 0.13  # height of a label of 6 points, with room
+_ROW_INCHES = 0.13  # height of a row with a label of 6 points
 _LEAST_POINTS = 2.5  # smaller letters are not drawn
-_COLOURED_FROM = 0.5  # the accuracy of the darkest dots
+_COLOURED_FROM = 0.5  # accuracy at the lower end of the colours
 
 
 def _node_accuracy(
     taxonomy: Taxonomy, proba: NDArray, code: NDArray
 ) -> tuple[NDArray, NDArray]:
-    """(share of right decisions, number of samples) of every node of a taxonomy.
+    """(fraction of right decisions, number of samples) of every node of a taxonomy.
 
-    A decision of node v is right when the child that the probabilities favour holds
-    the class of the sample; at a leaf with several classes the children are these.
-    Nodes that decide nothing, or see no sample, have NaN.
+    A decision of node v is right if the most probable child contains the class of the
+    sample; the children of a leaf with several classes are these classes. Nodes without
+    a decision or without samples have NaN.
     """
     order, start, stop = taxonomy.class_sets
     rank = np.empty(order.size, dtype=np.int64)
-    rank[order] = np.arange(order.size)  # of a class among all, from left to right
+    rank[order] = np.arange(order.size)  # places of the classes from left to right
     place = rank[code]
     mass = taxonomy.node_sums(proba)
     accuracy = np.full(taxonomy.n_nodes, np.nan)
@@ -64,8 +64,8 @@ class TaxonomyDisplay(Display):
 
     It is recommended to use `from_estimator`, or ``TaxonomyDisplay(taxonomy).plot()``
     for the tree alone. The root is at the left, and every class has one line at the
-    right. A node with several children is a dot. The colour of a dot is an accuracy: of
-    the samples whose class is below the node, the share for which the node chooses the
+    right. A node with an accuracy is a dot. The colour of a dot is the accuracy: of the
+    samples whose class is below the node, the fraction for which the node chooses the
     right child.
 
     Parameters
@@ -78,7 +78,7 @@ class TaxonomyDisplay(Display):
         no colours.
 
     node_count : array-like of shape (n_nodes,), default=None
-        Test samples below each node.
+        Number of test samples below each node.
 
     Attributes
     ----------
@@ -95,12 +95,12 @@ class TaxonomyDisplay(Display):
         The dots, if there is an accuracy.
 
     labels_ : list of matplotlib Text
-        Names of the classes, from top to bottom; empty where letters would be too
-        small to be seen.
+        Names of the classes, from top to bottom; empty if letters would be too small to
+        be read.
 
     names_ : list of matplotlib Text
-        Names of the nodes that have one, in the order of the nodes; empty under the
-        same condition.
+        Names of the nodes that have a name, in the order of the nodes; empty if letters
+        would be too small to be read.
 
     Examples
     --------
@@ -136,17 +136,18 @@ class TaxonomyDisplay(Display):
         Parameters
         ----------
         estimator : HierarchicalClassifier or Pipeline
-            Fitted; the last step of a pipeline is a `HierarchicalClassifier`.
+            Fitted classifier, or a fitted pipeline with such a last step.
 
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Test samples, in the form that the first step of the pipeline takes.
 
         y : array-like of shape (n_samples,)
-            Their labels; those the estimator does not know are left out.
+            True labels. Samples whose label is not a class of the estimator are left
+            out.
 
         tree : int, default=0
-            Which of ``taxonomies_``. With several, colours are decisions by the
-            averaged probabilities.
+            Number of the tree in ``taxonomies_``. With several trees, decisions are by
+            the probabilities averaged over the trees.
 
         ax : matplotlib Axes, default=None
             Axes to plot on; None makes a figure high enough for all classes.
@@ -161,11 +162,11 @@ class TaxonomyDisplay(Display):
         Raises
         ------
         NotFittedError
-            The classifier is not fitted.
+            If the classifier is not fitted.
 
         ValueError
-            Another kind of estimator, several labels per sample, no label that it
-            knows, no such tree.
+            If `estimator` is of another kind or has several labels per sample, no label
+            of y is one of its classes, or `tree` does not exist.
         """
         model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
         if not isinstance(model, HierarchicalClassifier):
@@ -194,7 +195,7 @@ class TaxonomyDisplay(Display):
         labels: ArrayLike | None = None,
         cmap: str | Colormap = "viridis",
     ) -> TaxonomyDisplay:
-        """Draw the dendrogram, with the names of nodes that have one.
+        """Draw the dendrogram, with the names of classes and of nodes.
 
         Parameters
         ----------
@@ -203,11 +204,11 @@ class TaxonomyDisplay(Display):
             number of classes, so that 150 names stay readable.
 
         labels : array-like of shape (n_classes,), default=None
-            Names to write instead of the labels, in the order of its classes.
+            Names to write instead of the labels, in the order of ``classes``.
 
         cmap : str or Colormap, default="viridis"
-            Colours of accuracies from 0.5 to 1, the same for every tree; worse nodes
-            have the colour of 0.5.
+            Colours of accuracies from 0.5 to 1; nodes with a smaller accuracy have the
+            colour of 0.5.
 
         Returns
         -------
@@ -270,7 +271,7 @@ class TaxonomyDisplay(Display):
         return self
 
     def _layout(self) -> tuple[NDArray, NDArray, NDArray]:
-        """x and y of nodes, and the row of each class."""
+        """(x of nodes, y of nodes, row of each class)."""
         tree = self.taxonomy
         row_of_class = np.empty(tree.n_classes)
         row_of_class[tree.class_sets.order] = np.arange(tree.n_classes)
@@ -318,7 +319,7 @@ class TaxonomyDisplay(Display):
         names = self.taxonomy.names
         if not size or names is None:
             return []
-        # On the branch, so that it hides neither the dots nor the lines of others.
+        # On the branch of the node, so that dots and other branches stay visible.
         style = {"size": size, "style": "italic", "va": "bottom", "zorder": 4}
         style["parse_math"] = False
         return [
@@ -336,7 +337,7 @@ class TaxonomyDisplay(Display):
 
 
 def _letter_size(ax: Axes, n_rows: int) -> float:
-    """Points of letters that fit into a row, 0 if they cannot be read."""
+    """Size in points of letters that fit into a row; 0 if it is too small to read."""
     box = ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())
     size = min(9.0, 0.85 * 72 * box.height / max(n_rows, 1))
     return size if size >= _LEAST_POINTS else 0.0

@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 class UnigramDiffusionDisplay(Display):
     r"""Probability of a class against its count, for one or several smoothers.
 
-    For each smoother a curve of the mean probability of the classes that occurred j
-    times, j = 0, 1, 2, ..., next to the empirical line :math:`j / n`. Below the line, a
-    smoother reduces the probability of seen classes. The point at 0 is the probability
-    of each unseen class.
+    Each smoother has a curve of the mean probability of the classes that occurred j
+    times, j = 0, 1, 2, .... The empirical line is :math:`j / n` for n tokens. If the
+    curve is below the line, the smoother reduces the probability of seen classes. The
+    point at 0 is the probability of an unseen class.
 
     Use `from_estimator` to make one.
 
     Parameters
     ----------
     curves : dict of str to (counts, proba)
-        For each name two arrays of shape (n_values,): the different counts, rising,
-        and the mean probability of the classes with that count.
+        For each name two arrays of shape (n_values,): the distinct counts, ascending,
+        and the mean probability of the classes with each count.
 
     n_tokens : float
         Sum of the counts.
@@ -74,14 +74,14 @@ class UnigramDiffusionDisplay(Display):
         Parameters
         ----------
         estimator : fitted unigram estimator, list, or dict of str to estimators
-            All fitted to the same counts. Names are the keys of a dict, else the
-            names of their classes.
+            Estimators that are fitted to the same counts. Names are the keys of a dict,
+            otherwise the names of the classes.
 
         ax : matplotlib Axes, default=None
             Axes to plot on; None makes a figure.
 
         max_count : float, default=None
-            Counts above are not shown.
+            Larger counts are not shown.
 
         **kwargs : dict
             Passed to :meth:`matplotlib.axes.Axes.plot`.
@@ -96,7 +96,9 @@ class UnigramDiffusionDisplay(Display):
         counts = np.asarray(next(iter(estimator.values())).counts_, dtype=np.float64)
         for name, one in estimator.items():
             if not np.array_equal(one.counts_, counts):
-                raise ValueError(f"{name!r} was fitted to other counts than the first")
+                raise ValueError(
+                    f"estimator: {name!r} was fitted to other counts than the first"
+                )
         value, group, size = np.unique(counts, return_inverse=True, return_counts=True)
         curves = {
             name: (value, np.bincount(group, one.proba_) / size)
@@ -116,7 +118,7 @@ class UnigramDiffusionDisplay(Display):
             Axes to plot on; None makes a figure.
 
         max_count : float, default=None
-            Counts above are not shown.
+            Larger counts are not shown.
 
         **kwargs : dict
             Passed to :meth:`matplotlib.axes.Axes.plot`.
@@ -129,7 +131,7 @@ class UnigramDiffusionDisplay(Display):
         top = max(value[-1] for value, _ in self.curves.values())
         if max_count is not None:
             top = min(top, max_count)
-        # 0 has no place on a logarithmic axis: linear up to 1, logarithmic beyond.
+        # A logarithmic axis has no 0: the axis is linear up to 1, logarithmic beyond.
         ax.set_xscale("symlog", linthresh=1.0)
         ax.set_yscale("log")
         line = np.array([1.0, max(top, 1.0)])

@@ -43,7 +43,7 @@ _PARAMETERS = {
     """,
     "result": """
         w : ndarray of shape (n,)
-            float32 where v is float32, else float64.
+            The minimiser; float32 if v is float32, else float64.
     """,
 }
 
@@ -82,7 +82,7 @@ def check_vector(
         raise ValueError("v must be finite, it contains NaN or infinity")
     if check_positive(positive):
         # All penalties here increase with |w_i|: a negative entry of v becomes 0 and
-        # does not change the others.
+        # does not change other entries of the result.
         np.maximum(out, 0.0, out=out)
     return out, np.dtype(np.float32 if v.dtype == np.float32 else np.float64)
 
@@ -95,7 +95,7 @@ def check_per_entry(
     positive: bool = False,
     what: str = "node",
 ) -> NDArray:
-    """float64 of shape (1,) for a scalar (None means 1) or (n,)."""
+    """x as float64, of shape (1,) for a scalar (None means 1), else (n,)."""
     x = np.asarray(1.0 if x is None else x)
     if x.dtype.kind not in "fiu":
         raise ValueError(f"{name} must hold real numbers, got dtype {x.dtype}")

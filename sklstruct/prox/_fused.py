@@ -57,9 +57,9 @@ def prox_total_variation(
     Notes
     -----
     Dynamic programming: the derivative of the cost of the entries up to i, as a
-    function of :math:`w_i`, is increasing and piecewise linear, and one step clips it
-    to :math:`\pm\kappa_i` and adds :math:`D (w - v)`. Every step makes two knots and
-    removes those that it clips, so that the whole is linear [1]_.
+    function of :math:`w_i`, is increasing and piecewise linear. One step clips the
+    derivative to :math:`\pm\kappa_i` and adds :math:`D (w - v)`. Every step adds two
+    knots and removes the knots that it clips, so that the total cost is linear [1]_.
 
     References
     ----------
@@ -82,7 +82,7 @@ def prox_total_variation(
         unit = power_of_two(np.log2(top)) if top > 0 else 1.0
         heavy = power_of_two(np.log2(metric.max()))
         with np.errstate(over="ignore", under="ignore"):
-            # a kappa above the sum of all slopes has no further effect
+            # a kappa above the sum of all slopes has the effect of this sum
             kappa = np.minimum(kappa / unit / heavy, 4.0 * n)
         w /= unit
         metric = np.ascontiguousarray(np.broadcast_to(metric / heavy, (n,)))
@@ -92,7 +92,7 @@ def prox_total_variation(
         kernels.total_variation(w, kappa, metric, knots, bounds)
         w *= unit
     if positive:
-        # Clipping all entries at one level keeps every subgradient valid.
+        # Clipping all entries at one level keeps all subgradients valid.
         np.maximum(w, 0.0, out=w)
     return w.astype(dtype, copy=False)
 
@@ -111,7 +111,7 @@ def norm_total_variation(v: ArrayLike, weights: float | ArrayLike = 1.0) -> floa
     Returns
     -------
     value : float
-        0 for less than two entries; a seminorm.
+        0 for less than two entries. It is a seminorm.
 
     Examples
     --------
@@ -142,7 +142,8 @@ def prox_fused_lasso(
         \|w\|_1 + \tfrac{\gamma}{2} \|w\|^2
         + \delta \sum_{i=1}^{n-1} |w_{i+1} - w_i| \Bigr)
 
-    The operator of the total variation, soft thresholding and scaling, in this order.
+    The operators of the total variation, of soft thresholding and of scaling are
+    applied in this order.
 
     Parameters
     ----------
@@ -170,7 +171,7 @@ def prox_fused_lasso(
 
     See Also
     --------
-    prox_total_variation : The differences alone.
+    prox_total_variation : The operator for the differences alone.
 
     References
     ----------

@@ -1,23 +1,23 @@
 """The operator of the total variation, by dynamic programming in O(n).
 
 The cost of the entries up to i as a function of w_i has an increasing, piecewise linear
-derivative. It is kept as its first piece, its last piece, and between them knots in a
-queue: knot j at x[j], where slope and constant grow by a[j] and b[j]. A step clips it
-to [-kappa, kappa]: pieces below -kappa are taken off at the left, those above kappa at
-the right, and the two places where it is cut become knots. Then D (w - v) is added to
-all pieces, which is to say to the first and the last one. Backwards, w_i is w_(i + 1),
-clipped to the two places.
+derivative. It is stored as its first piece, its last piece, and between them knots in a
+queue: knot j at x[j], where slope and constant grow by a[j] and b[j]. A step clips the
+derivative to [-kappa, kappa]: pieces below -kappa are removed at the left, pieces above
+kappa at the right, and the two places of the clipping become knots. Then D (w - v) is
+added to all pieces, for which it is enough to change the first and the last piece.
+Backwards, w_i is w_(i + 1) clipped to the interval between the two places.
 """
 
 
 def total_variation(double[::1] w, const double[::1] kappa, const double[::1] metric,
                     double[:, ::1] knots, double[:, ::1] bounds):
-    """w, v before; knots (3, 2 n) and bounds (2, n) are scratch; n > 1."""
+    """Replace v by w in place; knots (3, 2 n) and bounds (2, n) are room; n > 1."""
     cdef Py_ssize_t n = w.shape[0], i, left = n, right = n - 1, lo, hi
     cdef double *x = &knots[0, 0]
     cdef double *a = &knots[1, 0]
     cdef double *b = &knots[2, 0]
-    # the piece at the left end and the one at the right end
+    # the pieces at the left end and at the right end
     cdef double first_a = metric[0], first_b = -metric[0] * w[0]
     cdef double last_a = first_a, last_b = first_b
     cdef double k
@@ -35,7 +35,7 @@ def total_variation(double[::1] w, const double[::1] kappa, const double[::1] me
                 last_b -= b[hi]
                 hi -= 1
             if hi < lo:
-                # one piece is left, and rounding is not to make two of it
+                # one piece is left, which rounding must not split in two
                 last_a, last_b = first_a, first_b
             left = lo - 1
             right = hi + 1

@@ -59,7 +59,7 @@ def prox_group_lasso(
         \operatorname*{arg\,min}_w\; \tfrac12 \sum_i D_i (w_i - v_i)^2
         + \sum_g \kappa_g \|w_g\|_p
 
-    Every entry belongs to one group. Groups vanish as a whole.
+    Every entry belongs to one group. All entries of a group become 0, or none.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def prox_group_lasso(
     See Also
     --------
     prox_lp : The operator of one group.
-    prox_overlapping_groups : Groups within groups.
+    prox_overlapping_groups : Groups that are nested or overlap.
 
     References
     ----------
@@ -157,7 +157,7 @@ def norm_group_lasso(
 
 
 class Members(NamedTuple):
-    """Groups as lists of entries, one after the other."""
+    """Groups as lists of entries; group g is entry[ptr[g]:ptr[g + 1]]."""
 
     ptr: NDArray  # (n_groups + 1,) int64
     entry: NDArray  # int32, ascending within a group
@@ -166,12 +166,13 @@ class Members(NamedTuple):
     def of(
         cls, groups: Iterable[ArrayLike], n: int, what: str = "place in v"
     ) -> Members:
-        """Checked groups of 0 ... n - 1; what: one of these, for messages."""
+        """Checked groups of 0 ... n - 1; what: name of an entry in messages."""
         parts = [as_ids(f"groups[{g}]", part, 1) for g, part in enumerate(groups)]
         size = np.array([part.size for part in parts], dtype=np.int64)
         group = np.repeat(np.arange(size.size), size)
         entry = np.concatenate(parts or [np.empty(0, dtype=np.int32)])
-        # All groups together: a check of each would take longer than the operator.
+        # All groups are checked together: one check per group is slower than the
+        # operator.
         empty = np.flatnonzero(size == 0)
         if empty.size:
             raise ValueError(f"groups[{empty[0]}] is empty: give at least one {what}")
@@ -214,7 +215,7 @@ def prox_overlapping_groups(
     {v}
 
     groups : list of array-like of int
-        The entries of each group; groups may overlap. Entries may be in no group.
+        The entries of each group; groups may overlap. An entry need not be in a group.
 
     kappa : float or array-like of shape (n_groups,)
         Strength of each group, finite and >= 0.
@@ -225,7 +226,7 @@ def prox_overlapping_groups(
     {positive}
 
     tol : float, default=1e-7
-        The result is at most ``tol`` times :math:`\|v\|` away from the minimiser; at
+        Largest distance of the result from the minimiser, relative to :math:`\|v\|`; at
         least 1e-12.
 
     max_iter : int, default=10000
@@ -252,8 +253,8 @@ def prox_overlapping_groups(
 
     Notes
     -----
-    With a dual vector :math:`\xi_g` for each group, zero outside of it, the minimiser
-    is :math:`v - \sum_g \xi_g` where these solve
+    With a dual vector :math:`\xi_g` for each group, zero outside of the group, the
+    minimiser is :math:`v - \sum_g \xi_g`, where the dual vectors solve
 
     .. math::
         \min_\xi\; \tfrac12 \Bigl\|v - \sum_g \xi_g\Bigr\|^2
@@ -262,9 +263,9 @@ def prox_overlapping_groups(
     A round projects the residual of v on the ball of one group after the other. Every
     :math:`\xi` gives a bound of the error: the objective is strongly convex, so the
     squared distance to the minimiser is at most twice the gap between primal and dual
-    objective. A round goes from the smallest to the largest group. If of two groups one
-    contains the other or they have no entry in common, as in the sparse group lasso,
-    the first round is exact and the only one [1]_.
+    objective. A round goes from the smallest to the largest group. If any two groups
+    are nested or have no entry in common, as in the sparse group lasso, one round is
+    exact [1]_.
 
     References
     ----------
@@ -296,7 +297,8 @@ def prox_overlapping_groups(
         return w.astype(dtype, copy=False)
     w /= unit
     with np.errstate(over="ignore"):
-        kappa = np.minimum(kappa / unit, 4.0 * w.size)  # larger ones have no effect
+        # a larger kappa has no other effect
+        kappa = np.minimum(kappa / unit, 4.0 * w.size)
     start = w.copy()
     enough = 0.5 * tol**2 * float(start @ start)
     dual = np.zeros(members.entry.size)
@@ -315,8 +317,8 @@ def prox_overlapping_groups(
         if rounds >= max_iter:
             error = np.sqrt(2 * gap / float(start @ start))
             warn(
-                f"max_iter={max_iter} rounds leave the result up to {error:.2g} ||v|| "
-                f"away from the minimiser (tol={tol:g}); increase max_iter or tol",
+                f"max_iter={max_iter} rounds leave an error up to {error:.2g} ||v||, "
+                f"above tol={tol:g}; increase max_iter or tol",
                 ConvergenceWarning,
             )
             break

@@ -1,4 +1,4 @@
-"""Operators and norms of matrices."""
+"""Operators of norms of matrices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .._checks import check_real
 from .._parallel import interruptible
 from ._arguments import check_vector
 
-# m n min(m, n) from which a decomposition takes a tenth of a second or more.
+# If m n min(m, n) is at least this, a decomposition takes 0.1 seconds or more.
 _LONG = 1e8
 
 
@@ -49,8 +49,8 @@ def prox_trace(v: ArrayLike, kappa: float) -> NDArray:
     Returns
     -------
     w : ndarray of shape (m, n)
-        float32 where v is float32 (the computation is in float64), else float64. Of
-        the rank of the singular values above kappa.
+        float32 if v is float32 (the computation is in float64), else float64. Its rank
+        is the number of singular values above kappa.
 
     Raises
     ------
@@ -59,8 +59,8 @@ def prox_trace(v: ArrayLike, kappa: float) -> NDArray:
 
     Notes
     -----
-    There is no ``positive`` and no ``metric``: with them the singular vectors change.
-    O(m n min(m, n)), by LAPACK.
+    The parameters ``positive`` and ``metric`` do not exist here: they would change the
+    singular vectors. O(m n min(m, n)), by LAPACK.
 
     References
     ----------

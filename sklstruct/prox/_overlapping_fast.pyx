@@ -1,23 +1,25 @@
 """Dual ascent over the blocks of overlapping groups.
 
-With w = v - sum of the dual vectors, a step takes the dual of one group out of w and
-puts the projection of what is then there on the ball of its dual norm into its place:
+With w = v - sum of the dual vectors, a step updates the dual vector of one group by a
+projection on the ball of the dual norm:
 
     u = w_g + dual_g,  dual_g = projection(u),  w_g = u - dual_g.
 
-For p = 2 the ball is Euclidean, one scaling. For p = infinity it is that of the l1
-norm, whose threshold Michelot's method finds: the mean of what is above it, again and
-again, O(size) for each of a few steps.
+For p = 2 the ball is Euclidean, and the projection scales u. For p = infinity it is the
+ball of the l1 norm, and the projection subtracts a threshold, which Michelot's method
+finds in a few steps of O(size): the next threshold follows from the values above the
+threshold.
 
 The gap between the objectives of w and of the duals is a sum over the groups of kappa_g
-||w_g|| - <w_g, dual_g> >= 0. Taken as it stands rounding would hide gaps below 1e-16,
-that is errors of w below 1e-8. So it is written in differences that vanish one by one:
-with radius r = ||dual||_q and, for p = 2, directions e of the dual and f of w,
+||w_g|| - <w_g, dual_g> >= 0. In this form rounding would hide gaps below 1e-16, that is
+errors of w below 1e-8. So the gap is written as a sum of differences that each vanish
+at the optimum: with radius r = ||dual||_q and, for p = 2, directions e of the dual and
+f of w,
 
     ||w|| ((kappa - r) + r ||e - f||^2 / 2)   or   max |w| (kappa - r)
                                    + sum of |dual_i| (max |w| - sign(dual_i) w_i),
 
-where differences below SMALL, those of a dual and a w moved by rounding, are 0.
+where differences below SMALL, which rounding of the dual and of w causes, count as 0.
 
 Cost of a round: O(sum of the sizes of the groups). Nothing is allocated.
 """
@@ -26,13 +28,13 @@ from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t, int64_t
 
 
-# v has entries of at most 1.
+# The entries of v are at most 1.
 cdef double SMALL = 1e-14
 
 
 cdef double _gap(const double *w, const double *dual, const int32_t *entry,
                  Py_ssize_t n, double kappa, bint largest) noexcept nogil:
-    """The part of one group."""
+    """The part of one group in the gap."""
     cdef Py_ssize_t i
     cdef double size = 0, radius = 0, apart = 0, d, short
     for i in range(n):
@@ -64,7 +66,7 @@ cdef double _gap(const double *w, const double *dual, const int32_t *entry,
 
 
 cdef double _threshold(const double *u, Py_ssize_t n, double kappa) noexcept nogil:
-    """r with sum of (|u| - r)+ = kappa; 0 where the sum of |u| is less."""
+    """r with sum of (|u| - r)+ = kappa; 0 if the sum of |u| is at most kappa."""
     cdef Py_ssize_t i, count = n, now
     cdef double total = 0, r, new, rest
     for i in range(n):
@@ -72,7 +74,7 @@ cdef double _threshold(const double *u, Py_ssize_t n, double kappa) noexcept nog
     if total <= kappa:
         return 0.0
     r = (total - kappa) / n
-    # r rises from step to step while fewer values are above it
+    # r increases from step to step, as fewer values are above it
     while True:
         rest, now = 0.0, 0
         for i in range(n):
@@ -90,10 +92,10 @@ cdef double _threshold(const double *u, Py_ssize_t n, double kappa) noexcept nog
 def rounds(const int64_t[::1] ptr, const int32_t[::1] entry, const double[::1] kappa,
            const int64_t[::1] order, bint largest, const double[::1] v, double[::1] w,
            double[::1] dual, double[::1] room, double enough, Py_ssize_t n_rounds):
-    """Some rounds, until the gap is at most `enough`; returns the last gap.
+    """At most `n_rounds` rounds, until the gap is at most `enough`; returns the gap.
 
-    dual goes on from where it is, and w = v - sum of the duals. The last round leaves
-    w, so that groups that vanish in it are exactly 0.
+    dual is the start, and is changed in place; w is set to v - sum of the duals. In the
+    last step of a group that vanishes, its entries of w are set to exactly 0.
     """
     cdef Py_ssize_t k, i, g, size, first, _
     cdef double norm, scale, r, own, gap = 0

@@ -1,8 +1,8 @@
 """Proximal operators and norms of tree-structured group penalties on forests.
 
-Layers: the public functions state the mathematics, `_NodeOrder` turns parents in any
-numbering into the numbering parent < child that the kernels need, and
-`_tree_prox_fast` does the sweeps.
+Layers: the public functions check arguments, `_NodeOrder` converts parents in any
+numbering to the numbering parent < child that the kernels need, and `_tree_prox_fast`
+does the sweeps.
 """
 
 import numpy as np
@@ -19,12 +19,12 @@ _STRIDE = 1 << 18
 class _NodeOrder:
     """Checked parents of a forest, renumbered so that parent < child.
 
-    `order` is None if they are numbered so already.
+    `order` is None if parents have smaller numbers already.
     """
 
     def __init__(self, parents: ArrayLike):
         parents = np.asarray(parents)
-        wide = parents.dtype.itemsize > 4  # read as it is: a copy costs a tenth
+        wide = parents.dtype.itemsize > 4  # not converted: a copy takes 10 % more time
         given = as_ids("parents", parents, 1, np.int64 if wide else np.int32)
         self.n = n = given.size
         self.parent = np.empty(n, dtype=np.int32)
@@ -44,7 +44,7 @@ class _NodeOrder:
             self.parent, np.zeros(self.n, dtype=np.int32), order
         )
         if reached < self.n:
-            # the nodes that were reached are at the end
+            # `order` has the nodes that were reached at its end
             node = np.setdiff1d(np.arange(self.n), order[self.n - reached :])[0]
             raise ValueError(
                 f"parents must describe a forest, but {self.n - reached} of the "
@@ -62,7 +62,7 @@ class _NodeOrder:
         return x if self.order is None or x.size == 1 else x[self.order]
 
     def restore(self, x: NDArray) -> NDArray:
-        """Back to the numbering of the user."""
+        """Values per node in the numbering of the user."""
         if self.order is None:
             return x
         out = np.empty_like(x)
@@ -70,7 +70,7 @@ class _NodeOrder:
         return out
 
     def up(self, kernel, *arrays) -> float:
-        """Run an upward kernel on all nodes; the sum of the results of the calls."""
+        """Run an upward kernel on all nodes; returns the sum of its results."""
         total = 0.0
         for hi in range(self.n, 0, -_STRIDE):
             total += kernel(self.parent, *arrays, max(hi - _STRIDE, 0), hi) or 0.0
@@ -147,9 +147,9 @@ def prox_tree_l2(
     multiplicity : float or array-like of shape (n,), default=None
         Numbers c > 0: node i stands for c_i equal entries, all of them in the same
         groups, and counts c_i times in the sums above. There is still **one** group
-        per node. (This is not the collapsed path of a suffix tree, c nested groups:
-        this operator does not keep the entries of such a path equal, so it must be
-        given the whole trie. See `prox_tree_linf`.) None means 1.
+        per node. (A collapsed path of a suffix tree is not such a node, because it
+        stands for c nested groups: this operator does not keep the entries of the path
+        equal, so the whole trie is needed. See `prox_tree_linf`.) None means 1.
 
     positive : bool, default=False
         Minimise over w >= 0: negative entries of v are set to 0 first.
@@ -168,16 +168,17 @@ def prox_tree_l2(
 
     See Also
     --------
-    prox_tree_linf : The same with maxima instead of Euclidean norms.
+    prox_tree_linf : The operator with maxima instead of Euclidean norms.
     norm_tree_l2 : The norm.
 
     Notes
     -----
-    There is no ``metric``: with different quadratic weights in one group the step of
-    an outer group would change the direction of the inner ones, and the composition
-    of the steps from the leaves to the root is no longer the proximal operator.
+    The parameter ``metric`` does not exist here: with different quadratic weights in
+    one group, the step of an outer group would change the direction of the vectors of
+    inner groups, and the composition of the steps from the leaves to the root would not
+    be the proximal operator.
 
-    Cost: O(n) time, 12 bytes per node besides input and result.
+    Cost: O(n) time, 12 bytes per node in addition to input and result.
 
     References
     ----------
@@ -270,21 +271,21 @@ def prox_tree_linf(
 
     See Also
     --------
-    prox_tree_l2 : The same with Euclidean norms instead of maxima.
+    prox_tree_l2 : The operator with Euclidean norms instead of maxima.
     norm_tree_linf : The norm.
 
     Notes
     -----
     At each node, children first: if :math:`\sum D_i |v_i|` of the subtree is at most
-    kappa, all become 0, else the largest are lowered to the common r with
-    :math:`\sum D_i (|v_i| - r)_+ = \kappa`. A step only clips a subtree from above
-    to one level, for any D: the largest entries of an inner group stay the largest
-    through all outer steps, so the subgradient of the inner group stays valid and the
+    kappa, all values become 0; otherwise the largest values are lowered to the common r
+    with :math:`\sum D_i (|v_i| - r)_+ = \kappa`. For any D, a step only clips a subtree
+    from above to one level: the largest entries of an inner group stay the largest
+    through all outer steps, so the subgradient of the inner group stays valid, and the
     composition of the steps is the proximal operator.
 
-    Cost: O(n log n) time at worst, 28 bytes per node besides input and result. Equal
-    values are kept as one cluster of a mergeable heap, so there is no assumption on
-    how many values exceed the level.
+    Cost: O(n log n) time at worst, 28 bytes per node in addition to input and result.
+    Equal values are stored as one cluster of a mergeable heap, so that the cost does
+    not depend on how many values exceed the level.
 
     References
     ----------

@@ -18,9 +18,9 @@ a thread if their subtrees are. To merge heaps while they are in the cache of a 
 ``tree_linf_push`` hands the results to them in one thread, in the order in which a
 single up call would have done.
 
-``kappa``, ``mult``, ``metric`` and ``weight`` have length P, or length 1 for a
-value that holds on the whole range. Nothing is checked here: the arrays must be
-finite and of these lengths, kappa and weight >= 0, mult and metric > 0.
+``kappa``, ``mult``, ``metric`` and ``weight`` have length P, or length 1 for a common
+value. The kernels check nothing: the arrays must be finite and of these lengths, kappa
+and weight >= 0, mult and metric > 0.
 
 tree_l2 (Jenatton et al. 2011, algorithm 2), cost O(hi - lo). ``state`` must be 0
 before the first up call. On the way up it collects the squared norm gamma of the
@@ -34,7 +34,7 @@ sum of D (value - r)_+, is kappa (or all to 0 if there is not more than kappa in
 total). Values which were lowered to one level stay equal for ever: they are kept
 as ONE cluster (value, mass = sum of D) of a max-heap. As the cluster made at node
 q is the largest value of its subtree, it is the root of its heap without any
-comparison, and the heap of q can have the number q. Three facts keep the rest
+comparison, and the heap of q can have the number q. Three facts keep memory and time
 small:
 
 * No lists of members. A step clips a whole subtree from above, so the result is
@@ -42,17 +42,16 @@ small:
   downward sweep.
 * ``slots[q]``, 24 bytes, first collects the list of the children's heaps, then is
   the cluster of q. A cluster that is absorbed further up leaves a free slot; if
-  the value of the absorbing node itself stays below r it moves in there, marked
-  by a negative mass. The downward sweep needs no level from such a slot, because
-  the node that absorbed its cluster is an ancestor with a lower level.
+  the value of the absorbing node itself stays below r, this value is stored there,
+  marked by a negative mass. The downward sweep does not need the level of such a slot,
+  because the node that absorbed its cluster is an ancestor with a lower level.
 * Pairing heap without decrease-key: the heaps of the children of a node are only
-  listed, and merged in two passes when the largest is needed; of a long list those
-  that the step cannot reach stay listed. Skew and leftist
-  heaps are no faster on random trees and chains, and slower on a star, where a list
-  is O(1) per child.
+  listed, and merged in two passes when the largest is needed. Heaps of a long list
+  that the step cannot reach stay listed. Skew and leftist heaps are not faster on
+  random trees and chains, and slower on a star, where a list is O(1) per child.
 
-``slots`` comes from ``tree_linf_slots``; the downward sweep leaves it ready for the
-next upward one.
+``tree_linf_slots`` makes ``slots``; after the downward sweep it is ready for the next
+upward sweep.
 """
 
 from libc.math cimport fabs, sqrt
@@ -80,7 +79,7 @@ CLUSTER_DTYPE = np.dtype(
 
 
 def check_parents(const ids[::1] parents, int[::1] out):
-    """Copy. Return (first bad node or -1, all parents < child?)."""
+    """Copy the parents. Returns (first bad node or -1, whether all parents < child)."""
     cdef Py_ssize_t q, n = parents.shape[0], bad = -1
     cdef bint ordered = True
     cdef ids p
@@ -230,7 +229,7 @@ cdef inline int _merge(ValueCluster* slots, int a) noexcept nogil:
         if a < 0:
             break
         b = slots[a].next
-    if a >= 0:                         # an odd one is left
+    if a >= 0:                         # the last heap of an odd number
         slots[a].next = done
         done = a
     a = done                           # link the winners, last first
@@ -247,9 +246,9 @@ cdef inline int _candidates(
 ) noexcept nogil:
     """The heaps of a list that a step of kappa can reach; the others to `low`.
 
-    A cluster loses no more than kappa in all: the level is at least its value less
-    kappa over its mass. Heaps below that bound of the largest cluster so far need not
-    be merged; at a node with many children these are nearly all.
+    A cluster loses at most kappa: the level is at least its value minus kappa over its
+    mass. Heaps below this bound for the largest cluster so far need not be merged; at a
+    node with many children these are nearly all heaps.
     """
     cdef int b = a, rest, k = 0, first = -1, others = -1
     cdef double largest = -1, bound = -1

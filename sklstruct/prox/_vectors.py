@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._checks import check_real
 from ._arguments import check_per_entry, check_power, check_vector, shared_parameters
 
-# Largest number of steps of the safeguarded Newton methods below; they end far earlier.
+# Largest number of steps of the safeguarded Newton methods; about ten are usual.
 _STEPS = 200
 
 
@@ -57,7 +57,7 @@ def prox_l0(
 
     Notes
     -----
-    The penalty is not convex: where :math:`\tfrac12 D v^2 = \kappa` both 0 and v are
+    The penalty is not convex: if :math:`\tfrac12 D v^2 = \kappa`, both 0 and v are
     minimisers, and 0 is returned.
 
     References
@@ -188,8 +188,8 @@ def prox_lp(
         \operatorname*{arg\,min}_w\; \tfrac12 \sum_i D_i (w_i - v_i)^2
         + \kappa \Bigl(\sum_i |w_i|^p\Bigr)^{1/p}
 
-    For D = 1 it is v less its projection on the ball of radius :math:`\kappa` of the
-    dual norm, :math:`1/p + 1/q = 1`.
+    For D = 1 the result is v minus its projection on the ball of radius :math:`\kappa`
+    of the dual norm, with the power q, :math:`1/p + 1/q = 1`.
 
     Parameters
     ----------
@@ -217,14 +217,14 @@ def prox_lp(
     Notes
     -----
     With :math:`t = \|w\|_p` and :math:`s = |w| / t` the optimality conditions are
-    :math:`D_i t s_i + \kappa s_i^{p-1} = D_i |v_i|` and :math:`\sum_i s_i^p = 1`. Each
-    of the first is one increasing equation of s given t, and the last one decreases in
-    t: a safeguarded Newton method in t around Newton methods in log s, exact to
-    rounding. O(n) for each of about ten steps; for p = infinity each step reads fewer
-    entries than the step before.
+    :math:`D_i t s_i + \kappa s_i^{p-1} = D_i |v_i|` and :math:`\sum_i s_i^p = 1`. Given
+    t, the left side of the first equation increases in :math:`s_i`, and the solutions
+    decrease in t. A safeguarded Newton method finds t, and in each of its steps Newton
+    methods find all log s, exact to rounding. O(n) for each of about ten steps; for
+    p = infinity each step reads fewer entries than the step before.
 
-    For p = 2 and D = 1 it is block soft thresholding, :math:`w = [1 - \kappa /
-    \|v\|_2]_+ v`. For p = infinity the largest entries are lowered to a level r, with
+    For p = 2 and D = 1 the operator is block soft thresholding, :math:`w = [1 - \kappa
+    / \|v\|_2]_+ v`. For p = infinity the largest entries are lowered to a level r, with
     :math:`\sum_i D_i [\,|v_i| - r]_+ = \kappa`.
 
     References
@@ -409,9 +409,10 @@ def prox_blocks(
 def _lower(size, block, kappa, metric):
     """min(size, r) with sum of metric (size - r)+ = kappa in each block.
 
-    r follows from the entries above r. The first r is that of all entries; it rises
-    while entries below it are left out (C. Michelot, Journal of Optimization Theory and
-    Applications 50, 1986). Sums by block keep the digits of blocks of small entries.
+    The entries above r determine r. The first r is computed from all entries; it
+    increases while entries below r are left out (C. Michelot, Journal of Optimization
+    Theory and Applications 50, 1986). Sums by block, not differences of cumulative
+    sums, keep the digits of blocks of small entries.
     """
     r, n_above = np.where(kappa > 0, 0.0, np.inf), -1
     above = np.flatnonzero(size > r[block])
@@ -433,7 +434,7 @@ def _on_sphere(slope, metric, block, kappa, p, size):
     """
     n_blocks = kappa.size
     low, high = np.zeros(n_blocks), block_norms(size, block, n_blocks, p)
-    # of ||w|| for the largest metric of the block: between 0 and ||v||
+    # the start of t, which is between 0 and ||v||
     t = 0.5 * high
     for _ in range(_STEPS):
         log_s, rate = _entries(slope, metric * t[block], kappa[block], p)
@@ -452,7 +453,7 @@ def _on_sphere(slope, metric, block, kappa, p, size):
         t = new
         if done.all():
             break
-    # the last s is that of the t before; the error of its scaling is of second order
+    # log_s is for the previous t; after its scaling the error is of second order
     return t[block] * np.exp(log_s - log_norm[block])
 
 

@@ -15,10 +15,10 @@ from ._taxonomy import Taxonomy
 class Forest(NamedTuple):
     """The nodes of several trees over the same classes, as flat int32 arrays.
 
-    The nodes of tree t are ``tree_ptr[t]`` to ``tree_ptr[t + 1]``: first those of the
-    taxonomy, in its numbering, then one for each class of a leaf that holds several, so
-    that every class has one terminal node in each tree. No node has a single child. A
-    node v with m > 0 children has a model with the weight vectors ``row[v]``,
+    The nodes of tree t are ``tree_ptr[t]:tree_ptr[t + 1]``: first the nodes of the
+    taxonomy, in its numbering, then one node for each class of a leaf that has several,
+    so that every class has one terminal node in each tree. No node has a single child.
+    A node v with m > 0 children has a model with the weight vectors ``row[v]``,
     ``row[v] + 1``, ...: one vector if m = 2, otherwise m vectors.
 
     Examples
@@ -64,7 +64,7 @@ class Forest(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Weight vectors of all nodes together."""
+        """Number of weight vectors of all nodes together."""
         return int(self.rows_of_node.sum())
 
     @property
@@ -111,7 +111,7 @@ class Forest(NamedTuple):
 
     @classmethod
     def from_taxonomies(cls, taxonomies: Iterable[Taxonomy]) -> Forest:
-        """The forest of some trees, at least one, over the same classes.
+        """The forest of one or more trees over the same classes.
 
         ValueError if the trees have more than 2^31 - 1 nodes together.
         """
@@ -120,7 +120,7 @@ class Forest(NamedTuple):
         if sum(sizes) > INT32_MAX:
             raise ValueError(
                 "n_taxonomies is too large: the trees have more than 2^31 - 1 nodes "
-                "in all; use fewer"
+                "together; use fewer trees"
             )
         tree_ptr = np.concatenate([[0], np.cumsum(sizes)])
         parent, first, n_child, node_class, terminal = zip(*parts)

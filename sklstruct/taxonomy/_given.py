@@ -1,4 +1,4 @@
-"""A taxonomy in any of the forms that a parameter may have."""
+"""A `Taxonomy` from any form of the parameter `taxonomy`."""
 
 from __future__ import annotations
 
@@ -12,41 +12,42 @@ from ._io import is_nest
 from ._labels import among, as_labels, as_scalar, listed
 from ._taxonomy import Taxonomy
 
-# repr, clone and pickle recurse into nested lists, and Python stops at a thousand
-# calls, several for a level.
+# repr, clone and pickle recurse into nested lists, with several calls per level, and
+# Python allows 1000 nested calls.
 _MAX_NESTING = 200
 
 
 def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
-    r"""The tree over exactly these classes, from any form of a given taxonomy.
+    r"""The tree over exactly `classes`, from any form of a given taxonomy.
 
     Let C be `classes`. Every set S of classes below a node of the given tree becomes
     :math:`S \cap C`. Nodes without classes are dropped, and nodes with a single child
-    collapsed.
+    are merged with the child.
 
     Meta-estimators of scikit-learn (``CalibratedClassifierCV`` by temperature,
     ``StackingClassifier``, ``VotingClassifier``, ``cross_val_predict``) encode the
     labels as their positions before they fit a classifier. If C are the integers
-    0 ... K - 1, and the given tree has exactly K labels and none of these integers,
-    class k of the result is the label number k of the sorted labels. The strings "0",
-    "1", "10", ... as labels are an error, because they may also stand for integers.
+    0 ... K - 1, and the given tree has exactly K labels, none of which is one of these
+    integers, class k of the result is the k-th of the sorted labels (from 0). If the
+    labels of the tree are the strings "0" ... "K - 1" and K > 10, an error is raised:
+    their sorted order is not the order of the integers.
 
     Parameters
     ----------
     taxonomy : Taxonomy, list, tuple, ndarray or mapping
-        - `Taxonomy`: as it is;
+        - `Taxonomy`;
         - nested lists or tuples of labels, or nested mappings that name the groups,
           ``{"animal": ["dog", "cat"], "vehicle": {"road": ["bus"]}}``: see
           `Taxonomy.from_nested`;
         - a mapping from each class to its path,
           ``{"dog": ("animal",), "bus": ("vehicle", "road")}``: see
-          `Taxonomy.from_paths`. A mapping to lists is one of paths if its keys are
-          the classes;
+          `Taxonomy.from_paths`. A mapping to lists has paths if its keys are the
+          classes;
         - a map of nodes to parents, ``{"dog": "animal"}``: see
           `Taxonomy.from_parents`.
 
     classes : array-like of shape (n_classes,)
-        Labels that the tree must have; its other labels are left out.
+        Labels that the tree must have; other labels of the tree are left out.
 
     Returns
     -------
@@ -55,8 +56,8 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
     Raises
     ------
     ValueError
-        If `taxonomy` is another kind of object, a malformed tree (see `Taxonomy`) or
-        lists nested more than 200 deep; if it lacks a class; if a mapping is a tree
+        If `taxonomy` is an object of another type, a malformed tree (see `Taxonomy`) or
+        lists nested more than 200 deep; if it lacks a class; if a mapping may be read
         both as groups and as paths.
 
     Examples
@@ -108,7 +109,7 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
 
 
 def check_taxonomy(taxonomy: Any) -> None:
-    """A ValueError unless `taxonomy` is a `Taxonomy`."""
+    """Raise ValueError unless `taxonomy` is a `Taxonomy`."""
     if not isinstance(taxonomy, Taxonomy):
         raise ValueError(
             f"taxonomy must be a Taxonomy, got {type(taxonomy).__name__}; make it with "
@@ -135,14 +136,14 @@ def _are_positions(classes: NDArray) -> bool:
 
 
 def _encoded(classes: NDArray) -> str:
-    """The remedy, for a message, if a taxonomy lacks the classes 0 ... K - 1."""
+    """The remedy in error messages if a taxonomy lacks the classes 0 ... K - 1."""
     return (
         f"The classes are 0 ... {classes.size - 1}: if a meta-estimator "
         "(CalibratedClassifierCV, StackingClassifier, VotingClassifier, "
-        "cross_val_predict) has encoded the labels, the taxonomy must hold exactly the "
+        "cross_val_predict) has encoded the labels, the taxonomy must have exactly the "
         f"{classes.size} labels and none of these integers "
-        "(as_taxonomy(taxonomy, labels) leaves other labels out), or be given with "
-        "these integers as labels"
+        "(as_taxonomy(taxonomy, labels) leaves other labels out), or have these "
+        "integers as labels"
     )
 
 
@@ -161,14 +162,14 @@ def _from_mapping(given: Mapping, classes: NDArray) -> Taxonomy:
         distinct = len(set(labels)) == len(labels)
         nested = only_nests and distinct
         encoded = not by_key and not by_value and _are_positions(classes)
-        if encoded:  # the sides that have as many labels as there are classes
+        if encoded:  # keys or values are the labels if their number is that of classes
             by_key = wanted if len(given) == len(wanted) else set()
             by_value = wanted if nested and len(labels) == len(wanted) else set()
         if nested and by_key == by_value == wanted:
             raise ValueError(
                 "taxonomy has every class among its keys and among its values, so it "
-                "may be groups or paths; say which with "
-                "Taxonomy.from_nested(taxonomy) or Taxonomy.from_paths(taxonomy)"
+                "may be groups or paths; pass Taxonomy.from_nested(taxonomy) or "
+                "Taxonomy.from_paths(taxonomy)"
             )
         if not by_key and not by_value:
             raise ValueError(
@@ -183,8 +184,8 @@ def _from_mapping(given: Mapping, classes: NDArray) -> Taxonomy:
                 f"taxonomy[{key!r}] is {given[key]!r}, but other values are lists of "
                 f"labels; make it a list, [{given[key]!r}]"
             )
-        # a label that is twice among the values: from_nested says so, unless the keys
-        # are the labels
+        # if a label occurs twice among the values, from_nested raises an error, unless
+        # the keys are the labels
         if (
             not only_nests
             or len(by_key) > len(by_value)
@@ -198,7 +199,8 @@ def _from_mapping(given: Mapping, classes: NDArray) -> Taxonomy:
 def _check_nesting(given: Any) -> None:
     level = [given]
     for _ in range(_MAX_NESTING):
-        # each list once, by identity: a list that holds itself twice would grow forever
+        # each list once, by identity: a list that contains itself twice would make the
+        # level grow without end
         level = list(
             {
                 id(item): item

@@ -1,7 +1,7 @@
-"""Other forms of a taxonomy: readers into arrays, writers from the tree.
+"""Readers and writers of other forms of a taxonomy.
 
 A reader returns the arguments of `Taxonomy`: parent, leaf_of_class, labels and names of
-nodes. Nothing here is recursive.
+nodes. No function is recursive.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def is_nest(item: Any) -> bool:
 
 
 def read_nested(nested: Sequence | Mapping | NDArray) -> Parts:
-    """Lists of labels and lists; mappings from names of nodes to these."""
+    """Read lists of labels and lists, or mappings from names of nodes to lists."""
     if not is_nest(nested):
         raise ValueError(
             "nested must be a list of labels and lists, or a mapping from names to "
-            f"such, got {nested!r:.60}"
+            f"such lists, got {nested!r:.60}"
         )
     if len(nested) == 0:
         raise ValueError("nested holds no labels: empty node")
@@ -93,7 +93,7 @@ def _children(nest: Sequence | Mapping | NDArray) -> Iterator[tuple[Any, Any]]:
 
 
 def read_parents(parents: Mapping[Hashable, Hashable]) -> Parts:
-    """A map from each node to its parent."""
+    """Read a map from each node to its parent."""
     if not isinstance(parents, Mapping):
         raise ValueError(
             f"parents must be a mapping from node to parent, got "
@@ -134,22 +134,22 @@ def parents_of(parents: Mapping[Hashable, Hashable]) -> dict[Any, Any]:
         if is_absent(child):
             raise ValueError(
                 f"parents has the node {child!r:.60}, which stands for a missing "
-                "parent: name the node, or take it out"
+                "parent: name the node, or remove the node"
             )
         found[as_scalar(child)] = None if is_absent(above) else as_scalar(above)
     return found
 
 
 def read_paths(paths: Mapping[Hashable, Sequence]) -> Parts:
-    """A table from each label to its path of groups."""
+    """Read a map from each label to its path of groups."""
     if not isinstance(paths, Mapping):
         raise ValueError(
             f"paths must be a mapping from label to path, got {type(paths).__name__}"
         )
     if not paths:
         raise ValueError("empty node: paths holds no labels")
-    # The key of a group is (number of the group above, name), not the tuple of the
-    # whole path: a path of length m then costs O(m) and not O(m²).
+    # The key of a group is (number of the group above, name), not the whole path: a
+    # path of length m then costs O(m) and not O(m²).
     group: dict[tuple[int, Any], int] = {}
     parent, name, labels, label_node = [-1], [None], [], []
     for label, path in paths.items():
@@ -186,7 +186,7 @@ def read_paths(paths: Mapping[Hashable, Sequence]) -> Parts:
 def assemble(
     parent: ArrayLike, labels: list, label_node: ArrayLike, names: list | None
 ) -> Parts:
-    """`Parts` of a tree in which every label has a node: `label_node`.
+    """`Parts` of a tree in which every label has its own node, `label_node`.
 
     A node whose children are all labels becomes a leaf with these classes.
     """
@@ -209,7 +209,7 @@ def assemble(
     if names is not None:
         names = [names[v] for v in np.flatnonzero(keep)]
         for v in number[label_node[own]]:
-            names[v] = None  # a leaf of one class is known by its label
+            names[v] = None  # a leaf of one class has the label as its name
     return kept, number[leaf], labels, names
 
 
@@ -237,7 +237,7 @@ def reject_cycle(
 
 
 def labels_of_nodes(tree: Tree) -> list[list]:
-    """The labels that each node holds, by `as_scalar`: none at inner nodes."""
+    """The labels at each node as Python scalars; inner nodes have no labels."""
     held: list[list] = [[] for _ in range(tree.n_nodes)]
     for label, v in zip(map(as_scalar, tree.classes), tree.leaf_of_class.tolist()):
         held[v].append(label)

@@ -1,4 +1,4 @@
-"""Labels as paths: one column for each level, shorter paths filled up with ""."""
+"""Labels as paths: one column for each level, shorter paths padded with ""."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ._labels import as_labels, is_absent
 def as_paths(paths: ArrayLike, name: str = "y") -> NDArray:
     r"""Checked paths as an array of shape (n_samples, n_levels).
 
-    Row i is :math:`(v_1, \dots, v_m, \epsilon, \dots, \epsilon)`: the nodes from below
-    the root down to the last one, then :math:`\epsilon` = "" for the levels below it.
-    It is the form of labels in HiClass.
+    Row i is :math:`(v_1, \dots, v_m, \epsilon, \dots, \epsilon)`: the nodes from the
+    child of the root down to the last node of the path, then :math:`\epsilon` = "".
+    HiClass has labels in this form, too.
 
     Parameters
     ----------
@@ -31,13 +31,13 @@ def as_paths(paths: ArrayLike, name: str = "y") -> NDArray:
     Returns
     -------
     paths : ndarray of shape (n_samples, n_levels)
-        Of strings, or of objects if a level has numbers.
+        Array of strings, or of objects if a level has numbers.
 
     Raises
     ------
     ValueError
-        If a path leaves out a level above another one; if a level has strings and
-        numbers; if there are more than two dimensions (several paths per sample are
+        If a path has a gap, an empty level above another node; if a level has strings
+        and numbers; if there are more than two dimensions (several paths per sample are
         multi-label classification, for which see HiClass).
 
     Examples
@@ -52,7 +52,7 @@ def as_paths(paths: ArrayLike, name: str = "y") -> NDArray:
 
 
 def _table(paths: Any, name: str) -> NDArray:
-    """Paths as an array, short ones filled up with ""."""
+    """Paths as a 2-D array, short paths padded with ""."""
     if paths is None:
         raise ValueError(f"{name} is None; pass a path for every sample")
     if hasattr(paths, "to_numpy"):  # a data frame or series
@@ -94,8 +94,8 @@ def _checked(paths: NDArray, name: str) -> NDArray:
     if gap.any():
         i, level = np.argwhere(gap)[0].tolist()
         raise ValueError(
-            f"{name}[{i}] = {paths[i].tolist()} leaves out level {level}; a path is "
-            'filled up with "" at its end only'
+            f"{name}[{i}] = {paths[i].tolist()} leaves out level {level}; a path may "
+            'have "" at its end only'
         )
     if paths.dtype == object:
         text = [isinstance(v, str) for v in paths.ravel()]

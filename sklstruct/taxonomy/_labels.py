@@ -12,9 +12,9 @@ from ..symbols import check_ends, is_missing
 
 
 def is_absent(value: Any) -> bool:
-    """Whether a cell of a table says that there is no group, level or parent.
+    """Whether a value stands for a missing group, level or parent.
 
-    A cell without a value is None, NaN, NaT or pandas' NA; "" where a table has text.
+    Missing values are None, NaN, NaT, pandas' NA and "".
     """
     return is_missing(value) or (isinstance(value, str) and value == "")
 
@@ -22,7 +22,7 @@ def is_absent(value: Any) -> bool:
 def as_scalar(label: Any) -> Any:
     """A NumPy scalar as a Python scalar: equal labels are then equal keys of a dict.
 
-    Dates stay NumPy's, which may be finer than those of Python.
+    NumPy's dates are not converted: they may have a finer resolution than Python's.
     """
     if isinstance(label, np.generic) and label.dtype.kind not in "mM":
         label = label.item()
@@ -56,7 +56,7 @@ def as_labels(labels: Any) -> NDArray:
         array = np.asarray(items)
         if array.dtype.kind not in "biufUSmM" or array.ndim != 1:
             raise ValueError(f"labels must be strings or numbers, got {listed(items)}")
-        if array.dtype.kind == "f":  # of floats, or of integers of several types
+        if array.dtype.kind == "f":  # from floats, or from integers of several types
             given = [*map(as_scalar, items)]
             only_integers = {*map(type, given)} == {int}
             array = np.asarray(given) if only_integers else array
@@ -74,7 +74,7 @@ def as_labels(labels: Any) -> NDArray:
 def among(labels: NDArray, classes: NDArray) -> NDArray:
     """Whether each label is one of the classes.
 
-    `np.isin` converts numbers to strings if the other array has strings: 3 is then "3".
+    `np.isin` would find the number 3 among strings, because it converts 3 to "3".
     """
     kinds = {array.dtype.kind for array in (labels, classes)}
     if "O" not in kinds and len({kind in "US" for kind in kinds}) > 1:
@@ -83,7 +83,7 @@ def among(labels: NDArray, classes: NDArray) -> NDArray:
 
 
 def listed(labels: Iterable) -> str:
-    """The first labels, for a message."""
+    """The first five labels as text for an error message."""
     labels = list(labels)
     text = ", ".join(f"{as_scalar(label)!r:.60}" for label in labels[:5])
     more = len(labels) - 5

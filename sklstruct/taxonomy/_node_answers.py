@@ -1,7 +1,4 @@
-"""Functions at the nodes of a tree: names of paths, sums over leaves, the path down.
-
-They take arrays, so that `Taxonomy` and `Forest` share them.
-"""
+"""Functions of the nodes of a tree: texts of paths, sums over leaves, the path down."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ def sums_below(tree: Tree, values: NDArray) -> NDArray:
 
 
 def lowest_nodes(tree: Tree, code: NDArray, n_classes: NDArray) -> NDArray:
-    """The lowest node above each class that holds at least so many classes."""
+    """The lowest node above class code[i] with at least n_classes[i] classes."""
     _, start, stop = tree.class_sets
     node = tree.leaf_of_class[code].astype(np.int64)
     low = np.flatnonzero((stop - start)[node] < n_classes)
@@ -44,7 +41,8 @@ def walk_down(
 ) -> NDArray:
     """The last node of the path of most probable children, for each row of mass.
 
-    The path ends above a child whose mass is below `least`.
+    mass: (n, n_nodes) probabilities of the nodes. The path ends before the first node
+    whose mass is below `least`.
     """
     at = np.zeros(len(mass), dtype=np.int64)
     active = np.arange(len(mass))
@@ -66,7 +64,8 @@ def walk_down(
 def texts_of_nodes(tree: Tree) -> NDArray:
     """A text for each node, unique among its siblings; "" at the root.
 
-    The label of a leaf of one class, else the name of the node or "node 3".
+    The text is the label of a leaf of one class, else the name of the node, or
+    "node 3" for node 3 without a name. " (node 3)" is appended to repeated texts.
     """
     n, held = tree.n_nodes, np.bincount(tree.leaf_of_class, minlength=tree.n_nodes)
     label = np.full(n, "", dtype=object)
@@ -89,12 +88,14 @@ def texts_of_nodes(tree: Tree) -> NDArray:
 
 
 def write_paths(tree: Tree, place: NDArray) -> NDArray:
-    """(n, n_levels) paths of node v, or of class c at place n_nodes + c."""
+    """(n, n_levels) paths; place: node v, or n_nodes + c for the path of class c."""
     n, leaf = tree.n_nodes, tree.leaf_of_class
     if (tree.classes == "").any():
-        raise ValueError('the label "" has no path: there it says that a path ends')
+        raise ValueError(
+            'classes has the label "", which marks the end of a path: rename the class'
+        )
     level = tree.level_of_node
-    # A class has its own entry unless it is alone in its leaf.
+    # A class has its own entry unless its leaf has no other class.
     alone = (np.bincount(leaf, minlength=n) == 1)[leaf] & (leaf > 0)
     width = int((level[leaf] + ~alone).max())
     out = np.full((place.size, width), "", dtype=object)

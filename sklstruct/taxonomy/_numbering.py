@@ -1,4 +1,4 @@
-"""Numbers of the nodes of a tree: checked, breadth-first, with fewer levels."""
+"""Checks and numbering of the nodes of a tree; trees with fewer levels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from ._labels import listed
 def breadth_first(
     parent: NDArray, leaf: NDArray, names: tuple | None
 ) -> tuple[NDArray, NDArray, tuple | None]:
-    """Checked, collapsed and renumbered (parent, leaf_of_class, names), int32."""
+    """Checked and renumbered (parent, leaf_of_class, names), int32.
+
+    A node with a single child is merged with the child.
+    """
     n = parent.size
     only = _check_tree(parent, leaf)
     if not (
@@ -58,14 +61,17 @@ def breadth_first(
 
 
 def _name_of_chain(v, names, above, only):
-    """The lowest name in a chain of nodes with a single child, which ends at node v."""
+    """The lowest name in the chain of single-child nodes that ends at node v."""
     while names[v] is None and above[v] >= 0 and only[above[v]]:
         v = above[v]
     return names[v]
 
 
 def _check_tree(parent, leaf):
-    """ValueError unless a tree; returns (n_nodes,) bool: nodes with a single child."""
+    """Raise ValueError unless the arrays are a tree.
+
+    Returns (n_nodes,) bool: whether nodes have a single child.
+    """
     n = parent.size
     if n == 0:
         raise ValueError("parent is empty; a taxonomy has at least a root")
@@ -84,7 +90,7 @@ def _check_tree(parent, leaf):
     if roots.size > 1:
         raise ValueError(
             f"parent has {roots.size} roots (-1), e.g. nodes {listed(roots)}; a "
-            f"taxonomy has one"
+            f"taxonomy has one root"
         )
     if roots.size == 0:
         raise ValueError("cycle: parent has no root (-1)")
@@ -98,8 +104,8 @@ def _check_tree(parent, leaf):
         )
     if (bad := np.flatnonzero((n_children == 0) & (n_classes == 0))).size:
         raise ValueError(
-            f"empty node: leaf {bad[0]} of parent holds no class"
-            f"{'' if bad.size == 1 else f', nor do {bad.size - 1} others'}"
+            f"empty node: leaf {bad[0]} of parent has no class"
+            f"{'' if bad.size == 1 else f', nor do {bad.size - 1} other leaves'}"
         )
     return n_children == 1
 
@@ -137,21 +143,21 @@ class ClassSets(NamedTuple):
 
 
 def pruned(tree: Any, keep: NDArray) -> tuple[NDArray, list[int], NDArray]:
-    """(parents, nodes that stay, the kept node above each node) of some nodes.
+    """(parents, kept nodes, the lowest kept node at or above each node).
 
-    keep: False for the nodes that go, with all nodes below them.
+    keep: (n_nodes,) bool; if False for a node, also for all nodes below it.
     """
     up = np.arange(tree.n_nodes, dtype=np.int32)
     for lo, hi in zip(tree.level_ptr[1:-1], tree.level_ptr[2:]):
         up[lo:hi] = np.where(keep[lo:hi], up[lo:hi], up[tree.parent[lo:hi]])
-    # nodes lose whole subtrees, so that those left are breadth-first still
+    # whole subtrees are removed, so the kept nodes are still breadth-first
     parent = tree.parent[keep]
     parent[1:] = (np.cumsum(keep) - 1)[parent[1:]]
     return parent, np.flatnonzero(keep).tolist(), up
 
 
 def widened(tree: Any, max_children: int) -> tuple[NDArray, list[int]]:
-    """(parents, nodes that stay) of `Taxonomy.limit` by `max_children`."""
+    """(parents, kept nodes) of `Taxonomy.limit` by `max_children`."""
     _, start, stop = tree.class_sets
     size, start = (stop - start).tolist(), start.tolist()
     ptr = tree.child_ptr.tolist()
@@ -188,7 +194,7 @@ def canonical(tree: Any) -> tuple[NDArray, NDArray]:
     np.minimum.at(smallest, tree.leaf_of_class, np.arange(tree.n_classes))
     for lo, hi in zip(ptr[-2:0:-1], ptr[:1:-1]):
         np.minimum.at(smallest, parent[lo:hi], smallest[lo:hi])
-    # Level by level: sorting by (new number of the parent, smallest class).
+    # Level by level, sorted by (new number of the parent, smallest class).
     number = np.zeros(n, dtype=np.int32)
     for lo, hi in pairwise(ptr[1:]):
         rank = np.lexsort((smallest[lo:hi], number[parent[lo:hi]]))

@@ -1,7 +1,7 @@
-r"""Proximity of classes: the residual of a linear model that separates them.
+r"""Proximity of classes: the residual of a linear model that separates the classes.
 
-With Y the n × K indicators, Xc the centred features, N the diagonal matrix of class
-weights, S = YᵀXc and B = XcᵀXc + δI = LLᵀ,
+With Y the n × K class indicators, Xc the centred features, N the diagonal matrix of
+class weights, S = YᵀXc and B = XcᵀXc + δI = LLᵀ,
 
     Q = Yᵀ(I - Xc B⁻¹ Xcᵀ)Y = N - S B⁻¹ Sᵀ = N - AAᵀ,   A = S L⁻ᵀ.
 
@@ -25,8 +25,9 @@ class ClassProximity:
           = N - A A^\top
 
     :math:`z^\top Q z` is the ridge-regression residual of the sign vector z over the
-    classes: small where a linear model predicts the split z well.
-    :math:`-Q_{pq} = a_p^\top a_q` is large where classes p and q are close.
+    classes, which is small if a linear model predicts the split z well.
+    :math:`-Q_{pq} = a_p^\top a_q`, with :math:`a_p` the rows of A, is large if classes
+    p and q are close.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ class ClassProximity:
         Total sample weight of each class, the diagonal of N.
 
     factor : array-like of shape (n_classes, rank)
-        A.
+        The matrix A.
 
     Attributes
     ----------
@@ -87,7 +88,7 @@ class ClassProximity:
         Parameters
         ----------
         normalize : bool, default=False
-            Whether to scale by class size.
+            Whether to use :math:`N^{-1/2} Q N^{-1/2}`, for classes of unequal size.
 
         Returns
         -------
@@ -96,7 +97,7 @@ class ClassProximity:
         Raises
         ------
         MemoryError
-            If Q does not fit into the memory of the machine; the message has the size.
+            If Q does not fit into this machine's memory. The message has the size.
         """
         k = self.n_classes
         check_memory(
@@ -130,14 +131,14 @@ class ClassProximity:
     def merge(self, group: ArrayLike) -> ClassProximity:
         r"""The proximity of groups of classes: :math:`U^\top Q U`.
 
-        U are the indicators of the groups. The result is exactly the Q of the samples
-        if their labels were the groups.
+        U are the indicators of the groups. The result is exactly the Q that samples
+        labelled by the groups have.
 
         Parameters
         ----------
         group : array-like of int, shape (n_classes,)
-            Group of each class, 0 ... n_groups - 1, none empty. The label of a group is
-            that of its first class.
+            Group of each class, 0 ... n_groups - 1, with no empty group. The label of a
+            group is the label of its first class.
 
         Returns
         -------

@@ -22,7 +22,7 @@ def check_samples(
 ) -> tuple[Any, NDArray, NDArray]:
     """Checked X, y and float64 weights without the samples of weight 0.
 
-    Samples of weight 0 must not change the tree, not even by their labels.
+    Samples of weight 0, and their labels, must not change the tree.
     """
     if y is None:
         raise ValueError("y is None; a taxonomy needs the label of every sample")
@@ -43,14 +43,14 @@ def check_samples(
 def encode_classes(y: ArrayLike) -> tuple[NDArray, NDArray]:
     """Sorted labels and the int64 code of every sample."""
     classes, codes = np.unique(as_labels(np.asarray(y)), return_inverse=True)
-    # Each label three times: scikit-learn warns of labels that rarely repeat, but many
+    # Each label three times, because scikit-learn warns if most labels occur once; many
     # classes with few samples are valid here.
     check_classification_targets(np.tile(classes, 3))
     return classes, codes
 
 
 def even_folds(codes: NDArray, n_folds: int, rng: RandomState) -> NDArray:
-    """A fold for each sample, at random; each class is spread evenly over the folds."""
+    """A random fold for each sample; each class is spread evenly over the folds."""
     shuffled = rng.permutation(codes.size)
     order = shuffled[np.argsort(codes[shuffled], kind="stable")]
     fold = np.empty(codes.size, dtype=np.int64)

@@ -2,9 +2,9 @@ r"""Levels and widths of a tree over many classes of sparse samples, by their co
 
 A node of m outcomes and n_v samples of k entries is fitted in time proportional to
 n_v k m, with m weights for each of its c_v columns and m dual variables for each
-sample. Every routing level has all samples, and the leaves share them. So the time of a
-tree is n k times the sum of the widths, and trees are compared by that sum. Memory is
-bounded by a limit.
+sample. Each sample is in one node per routing level and in one leaf. So the time of a
+tree is n k times the sum of the numbers of outcomes (widths) on a path. The memory of a
+node is limited.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from .._checks import check_count, check_real
 
 # Up to this number of classes the tree is one node.
 _FLAT = 100
-# Classes of a leaf. Larger leaves take more time and lose less accuracy at the routing
-# nodes, which matters more with many classes. Three leaves at least, in practice four:
-# evidence of several leaves makes such a tree better than one node with all classes.
+# Classes per leaf. Larger leaves take more time and lose less accuracy at the routing
+# nodes, which matters more with many classes. At least three leaves, in practice four:
+# the evidence of several leaves makes such a tree more accurate than a flat model.
 _LEAF = 100
 _LEAVES = 3
 _MANY, _LARGE_LEAF = 5000, 200
-# Largest number of children: the weights of a wider routing node exceed the caches.
+# Largest number of children: the weights of a wider node do not fit into the caches.
 _WIDEST = 128
 # Outcomes are padded to a multiple of this.
 _LANES = 16
-# Assumed entries of a sample if `n_entries` is None.
+# Assumed number of entries per sample if `n_entries` is None.
 _ENTRIES = 64
 
 
@@ -43,7 +43,7 @@ class TreeShape(NamedTuple):
     """Routing levels above the leaves; 0 for a flat model."""
 
     width: int
-    """Weight vectors that a training sample updates, the sum of the widths."""
+    """Number of weight vectors that a training sample updates."""
 
     n_bytes: float
     """Bytes of the weights and dual variables of the largest node in training."""
@@ -67,12 +67,12 @@ def choose_shape(
 
         r\, G + L
 
-    weight vectors, and the largest node takes :math:`4 m (c_v + n_v)` bytes: m
-    outcomes, n_v samples, :math:`c_v \le \min(d, n_v k)` columns. Few large leaves are
-    more accurate than many small ones, but take more time. L is K up to 100 classes,
-    then a third of K but at most 100, and 200 from 5 000 classes on. r is the
-    smallest number for which :math:`G \le 128` and routing nodes fit `max_bytes`;
-    leaves are halved until they fit.
+    weight vectors, and a node takes :math:`4 m (c_v + n_v)` bytes for m outcomes,
+    padded to 16, n_v samples and :math:`c_v \le \min(d, n_v k)` columns. Few
+    large leaves are more accurate than many small leaves, but take more time. L is K up
+    to 100 classes, then a third of K but at most 100, and 200 from 5 000 classes on. r
+    is the smallest number for which :math:`G \le 128` and routing nodes need at most
+    `max_bytes`; leaves are halved until they need at most `max_bytes`.
 
     Parameters
     ----------
@@ -80,14 +80,15 @@ def choose_shape(
         K, n and d, >= 1.
 
     n_entries : int, default=None
-        Non-zero entries of X, k n >= 0; None assumes 64 for each sample.
+        Number of non-zero entries of X, k n >= 0. None assumes 64 per sample.
 
     max_leaf : int, default=None
-        L, >= 1. None chooses it.
+        Largest number of classes of a leaf, >= 1; replaces the rule for L. The model is
+        flat up to this number of classes.
 
     max_bytes : float, default=2**28
-        Limit of the largest node in bytes, > 0. If every shape exceeds it, the result
-        is the smallest one.
+        Limit of the largest node in bytes, > 0. If every shape exceeds the limit, the
+        result is the shape with the smallest nodes.
 
     Returns
     -------

@@ -1,6 +1,7 @@
 """Statistics of one pass over the samples: class weights, class sums, a Gram matrix.
 
-They give the `ClassProximity` of any subset of the classes, such as a node of a tree.
+The `ClassProximity` of any subset of the classes, such as the classes of a node, is
+computed from these statistics.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from ._samples import check_samples, class_means, encode_classes, sum_by_class, 
 _CHUNK = 4096
 # Below this density products of sparse matrices are faster than dense blocks.
 _SPARSE = 0.1
-# Smallest ridge in units of the mean variance: it keeps singular Grams definite and
-# changes Q by less than 1e-8.
+# Smallest ridge in units of the mean variance: it keeps singular Gram matrices definite
+# and changes Q by less than 1e-8.
 _RIDGE_FLOOR = 1e-10
-# Largest d or n whose Gram matrix "auto" makes: 2048² float64 is 32 MB, its Cholesky
-# factorisation takes 0.1 s.
+# Largest d or n for which "auto" makes the Gram matrix: 2048² float64 is 32 MB, and the
+# Cholesky factorisation takes 0.1 s.
 _MAX_PRIMAL = 2048
 # Largest number of classes for which "class_means" keeps the whole span of the means,
-# and number of directions for more classes.
+# and the number of directions for more classes.
 _ALL_DIRECTIONS = 512
 _DIRECTIONS = 64
 
@@ -44,27 +45,27 @@ class ClassStatistics:
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Finite features; sparse matrices are read as CSR, and only blocks of them are
+        Finite features. Sparse matrices are read as CSR, and only blocks of rows are
         made dense.
 
     y : array-like of shape (n_samples,)
         Labels.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights >= 0; samples of weight 0 count as absent.
+        Weights >= 0; samples of weight 0 are left out.
 
     form : {"auto", "primal", "dual", "class_means"}, default="auto"
         Coordinates in which the statistics are kept.
 
         - "primal": the features; one d × d Gram matrix. O(nd²).
         - "dual": an orthonormal basis of the n centred rows, from the eigenvectors of
-          the n × n Gram; the same Q, for n < d. O(n²d + n³).
+          the n × n Gram matrix; Q as with "primal", for n < d. O(n²d + n³).
         - "class_means": features projected on the span of the class means, or, for
-          more than `rank` classes, on its `rank` leading directions, with sparse means.
-          **Q differs** from that of the other forms, see Notes. O(ndK), or
+          more than `rank` classes, on `rank` leading directions of the span, with
+          sparse means. **Q differs** from Q of the other forms, see Notes. O(ndK), or
           O(nnz(X) rank) for sparse X.
-        - "auto": primal where d <= min(n, 2048), dual where n <= 2048, otherwise
-          class_means.
+        - "auto": "primal" if d <= min(n, 2048), else "dual" if n <= 2048, else
+          "class_means".
 
     rank : int, default=None
         Largest number of directions of "class_means", >= 1. None: all for up to 512
@@ -72,12 +73,12 @@ class ClassStatistics:
 
     keep_rows : bool, default=False
         Whether to store a copy of the rows, sorted by class. ``gram="exact"`` of
-        `proximity` computes the Grams of subsets of classes from it.
+        `proximity` needs the copy to compute the Gram matrices of subsets of classes.
 
     Attributes
     ----------
     classes : ndarray of shape (n_classes,)
-        Labels that have a positive weight, sorted.
+        Sorted labels of the samples of positive weight.
 
     weight : float64 ndarray of shape (n_classes,)
         Total weight of every class.
@@ -102,23 +103,23 @@ class ClassStatistics:
         or NaN, or none is positive.
 
     MemoryError
-        If a dense array does not fit into the memory of the machine; the message has
-        the size.
+        If a dense array does not fit into this machine's memory. The message has the
+        size.
 
     Notes
     -----
-    "primal" and "dual" give the same Q, up to rounding. "class_means" does not: with P
-    the projection on the span of the centred class means, it replaces :math:`X_c^\top
-    X_c + \delta I` by :math:`P (X_c^\top X_c) P + \delta P`, so that Q is that of the
-    projected samples. Features outside of the span, whose within-class noise is
-    correlated with that in the span, can then not cancel this noise. The two Q are
-    equal if the within-class scatter maps the span to itself, as for spherical classes.
+    "primal" and "dual" give equal Q, up to rounding. "class_means" gives another Q: it
+    projects the samples on the span of the centred class means, by a projection P, and
+    replaces :math:`X_c^\top X_c + \delta I` by :math:`P (X_c^\top X_c) P + \delta P`.
+    Features outside of the span can then not cancel within-class noise in the span that
+    is correlated with their own. The two Q are equal if the within-class scatter maps
+    the span to itself, as for spherical classes.
 
     "auto" nevertheless uses "class_means" if n and d are larger than 2048: its trees
-    are about as accurate as those of the exact Q, at a fraction of the cost. Classes in
-    G groups differ in about G directions by more than their own noise, so that a few
-    dozen directions suffice for thousands of classes. For the Q of the formula itself
-    choose "primal" or "dual".
+    are about as accurate as trees of the exact Q, at a fraction of the cost. Classes in
+    G groups differ by more than the within-class noise in about G directions, so that a
+    few dozen directions suffice for thousands of classes. For the exact Q choose
+    "primal" or "dual".
 
     Examples
     --------
@@ -184,7 +185,7 @@ class ClassStatistics:
             self._rows = rows[order], np.sqrt(weight[order]), ptr
 
     def _one_pass(self, X, codes, weight, basis) -> None:
-        """Sums and Gram matrix of X, or of its coordinates in a basis (d, r)."""
+        """Compute the sums and Gram matrix of X, or of X @ basis, basis (d, r)."""
         n, d = X.shape[0], X.shape[1] if basis is None else basis.shape[1]
 
         def rows(lo):
@@ -198,7 +199,7 @@ class ClassStatistics:
             gram = to_dense(X.T @ (sp.diags_array(weight) @ X))
             shift = np.zeros(d)
         else:
-            # Rows are shifted by about their mean: centring the sums afterwards loses
+            # Rows are shifted by an approximate mean: centring only the sums loses
             # digits if the mean is large relative to the spread.
             shift = rows(0).mean(axis=0)
             sums, gram = np.zeros((k, d)), np.zeros((d, d))
@@ -232,7 +233,7 @@ class ClassStatistics:
         return ridge if ridge > 0 else 1.0
 
     def whitened_means(self, delta: float = 1.0) -> NDArray:
-        r"""Centred class means in coordinates of within-class covariance I.
+        r"""Centred class means, in coordinates with within-class covariance I.
 
         Parameters
         ----------
@@ -281,11 +282,11 @@ class ClassStatistics:
             times weight).
 
         gram : {"pooled", "exact", "root"}, default="pooled"
-            Source of :math:`X_v^\top X_v` of the subset. "pooled": the scaled
-            within-class scatter of **all** classes plus the exact scatter of the
-            members' means; it needs no rows, and equals "exact" for the set of all
-            classes. "exact": the members' own rows; needs ``keep_rows=True``. "root":
-            the matrix of all classes, so that Q is a submatrix, centred again.
+            Source of the Gram matrix :math:`X_v^\top X_v` of the subset. "pooled": the
+            scaled within-class scatter of **all** classes plus the exact scatter of the
+            means of the members; it needs no rows, and equals "exact" for the set of
+            all classes. "exact": the rows of the members; needs ``keep_rows=True``.
+            "root": the matrix of all classes, with the class sums centred again.
 
         scatter : ndarray of shape (n_columns, n_columns), default=None
             The result of ``subset_scatter(members)``, for "exact". None computes it.
@@ -332,7 +333,7 @@ class ClassStatistics:
         return ClassProximity(classes, weight, np.ascontiguousarray(a))
 
     def subset_scatter(self, members: ArrayLike) -> NDArray:
-        """Weighted Gram of the members' rows, centred by the mean of **all** samples.
+        """Weighted Gram matrix of the rows of `members` minus the mean of all samples.
 
         Parameters
         ----------
@@ -346,7 +347,8 @@ class ClassStatistics:
         Raises
         ------
         ValueError
-            Without ``keep_rows=True``; for wrong `members` as in `proximity`.
+            If the statistics were made without ``keep_rows=True``, or if `members` is
+            invalid as in `proximity`.
         """
         if self._rows is None:
             raise ValueError("gram='exact' needs statistics with keep_rows=True")
@@ -378,7 +380,7 @@ class ClassStatistics:
         if index.size == 0:
             raise ValueError("members is empty: give at least one class")
         check_ids("members", index, 0, self.n_classes, "index of a class")
-        # Builders pass sorted members, for which np.unique is not needed.
+        # np.unique is not needed for sorted members, which builders pass.
         if (index[1:] <= index[:-1]).any() and np.unique(index).size < index.size:
             raise ValueError(f"members must be distinct, got {index}")
         return index
@@ -389,7 +391,7 @@ _FEWER = "reduce the features"
 
 
 def _cholesky(matrix, step) -> NDArray:
-    """Lower Cholesky factor, with a growing ridge if rounding made it indefinite."""
+    """Lower Cholesky factor, with a growing ridge while the matrix is not definite."""
     for _ in range(12):
         try:
             return scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
@@ -400,7 +402,7 @@ def _cholesky(matrix, step) -> NDArray:
 
 
 def _dual_coordinates(X, weight) -> NDArray:
-    """n × r coordinates of the centred rows, RRᵀ = XcXcᵀ."""
+    """Coordinates R (n × r) of the centred rows Xc, with RRᵀ = XcXcᵀ."""
     mean = np.asarray(weight @ X, dtype=np.float64).ravel() / weight.sum()
     if sp.issparse(X):
         cross = X @ mean

@@ -31,14 +31,14 @@ class Taxonomy:
     parent : array-like of int, shape (n_nodes,)
         Parent of each node, -1 for the root, in any numbering. Nodes are
         renumbered breadth-first, siblings in the order given. A node with a single
-        child is merged with it: both have the same set of classes.
+        child is merged with the child: both have the same set of classes.
 
     leaf_of_class : array-like of int, shape (n_classes,)
         The leaf that holds each class.
 
     classes : array-like of shape (n_classes,), default=None
-        Labels, distinct; None means 0 ... n_classes - 1. Sorted (with
-        `leaf_of_class`) if they are not.
+        Distinct labels; None means 0 ... n_classes - 1. Labels in another order are
+        sorted, together with `leaf_of_class`.
 
     names : sequence of length n_nodes, default=None
         Names of the nodes, None for a node without a name. `export_text` and plots use
@@ -47,9 +47,9 @@ class Taxonomy:
     Attributes
     ----------
     parent : int32 ndarray of shape (n_nodes,)
-        ``parent[0] == -1`` is the root. Nodes are numbered breadth-first, thus
-        ``parent[v] < v``, `parent` is sorted, and siblings and levels are
-        contiguous. All arrays are read-only.
+        ``parent[0] == -1``: node 0 is the root. Nodes are numbered breadth-first, so
+        ``parent[v] < v``, `parent` is sorted, and siblings and levels are contiguous.
+        All arrays are read-only.
 
     child_ptr : int32 ndarray of shape (n_nodes + 1,)
         Children of node v are the nodes ``child_ptr[v]:child_ptr[v + 1]``.
@@ -67,7 +67,7 @@ class Taxonomy:
         Names of the nodes.
 
     n_nodes, n_classes, n_leaves : int
-        Numbers of nodes (the root and leaves included), classes and leaves.
+        Numbers of nodes (including the root and leaves), classes and leaves.
 
     depth : int
         Number of decisions on the longest path; 0 for a single leaf.
@@ -90,7 +90,7 @@ class Taxonomy:
 
     Notes
     -----
-    No method is recursive: trees may be 10 000 levels deep. The pickle has `parent`,
+    No method is recursive: trees may be 10 000 levels deep. A pickle stores `parent`,
     `leaf_of_class`, `classes` and `names` only.
 
     Examples
@@ -155,13 +155,13 @@ class Taxonomy:
         self.leaf_of_class = leaf
         self.classes = labels
         self.names = names
-        # Breadth-first: `parent` is sorted, children follow those of smaller nodes.
+        # Breadth-first: `parent` is sorted.
         self.child_ptr = (
             np.searchsorted(parent[1:], np.arange(n + 1, dtype=np.int32)) + 1
         ).astype(np.int32)
         ptr = [0, 1]
         while ptr[-1] < n:
-            # The last child of a level's last node ends the next level.
+            # The next level ends with the last child of this level's last node.
             ptr.append(int(self.child_ptr[ptr[-1]]))
         self.level_ptr = np.array(ptr, dtype=np.int32)
         self.n_nodes, self.n_classes, self.depth = n, labels.size, len(ptr) - 2
@@ -187,15 +187,15 @@ class Taxonomy:
 
     @classmethod
     def from_nested(cls, nested: Sequence | Mapping | NDArray) -> Taxonomy:
-        """Taxonomy of nested lists of labels, or of nested mappings that name them.
+        """Taxonomy from nested lists of labels, or nested mappings with names of nodes.
 
         Parameters
         ----------
         nested : list, tuple, range, ndarray or mapping
-            A list of labels only is one leaf with these classes. Any other list is an
-            inner node: its lists and mappings are its children, and each label beside
-            them is a leaf with one class. A mapping is an inner node whose children
-            have names: each value is the list or mapping of the child named by its key.
+            A list with only labels is one leaf with these classes. Any other list is an
+            inner node: its lists and mappings are its children, and each of its labels
+            is a leaf with one class. A mapping is an inner node whose children have
+            names: a key is the name of a child, and the value its list or mapping.
 
         Returns
         -------
@@ -225,7 +225,7 @@ class Taxonomy:
 
     @classmethod
     def from_parents(cls, parents: Mapping[Hashable, Hashable]) -> Taxonomy:
-        """Taxonomy of a map from each node to its parent.
+        """Taxonomy from a map from each node to its parent.
 
         Parameters
         ----------
@@ -243,7 +243,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            If there is a cycle.
+            If `parents` has a cycle, or a node without a name.
 
         Examples
         --------
@@ -259,17 +259,17 @@ class Taxonomy:
 
     @classmethod
     def from_paths(cls, paths: Mapping[Hashable, Sequence]) -> Taxonomy:
-        """Taxonomy of a table that gives each label its path of groups.
+        """Taxonomy from a map from each label to its path of groups.
 
         Parameters
         ----------
         paths : mapping
-            Label to the names of its groups from the top down (without the label
-            itself; a string is a path of one group, an empty path is the root). None,
-            NaN, pandas' NA and "" at the end of a path mean that it has ended. A group
-            is identified by its whole path: ``("a", "x")`` and ``("b", "x")`` are
-            two groups. A group of labels only is one leaf; in a group with subgroups
-            each label that is in none of them is a leaf.
+            Label to the names of its groups from the top down, without the label
+            itself. A string is a path of one group, an empty path is the root. None,
+            NaN, pandas' NA and "" at the end of a path are ignored. A group is
+            identified by its whole path: ``("a", "x")`` and ``("b", "x")`` are two
+            groups. A group without subgroups is one leaf; in a group with subgroups
+            each label that is not in a subgroup is a leaf.
 
         Returns
         -------
@@ -278,7 +278,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            If a path is not a sequence, or a group stands below a missing one.
+            If a path is not a sequence, or has a missing group above another group.
 
         Examples
         --------
@@ -298,7 +298,7 @@ class Taxonomy:
     # ------------------------------------------------------------------ shape
 
     def children(self, node: int) -> NDArray:
-        """Children of a node from left to right, empty for a leaf."""
+        """Children of a node from left to right; empty for a leaf."""
         node = check_count("node", node, 0, self.n_nodes - 1)
         return np.arange(self.child_ptr[node], self.child_ptr[node + 1], dtype=np.int32)
 
@@ -318,7 +318,7 @@ class Taxonomy:
     # ------------------------------------------------------------ node answers
 
     def find(self, name: Hashable) -> int:
-        """The node of this name.
+        """The node with a name.
 
         Parameters
         ----------
@@ -355,7 +355,7 @@ class Taxonomy:
     def node_sums(self, values: ArrayLike) -> NDArray:
         r"""Sums over the classes below each node, :math:`\sum_{c \in C(v)} x_c`.
 
-        If the values are probabilities of classes, the sums are those of the nodes.
+        If the values are probabilities of classes, the sums are probabilities of nodes.
 
         Parameters
         ----------
@@ -369,7 +369,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            If values are not finite real numbers with a column for each class.
+            If values are not finite real numbers, or do not have a column per class.
 
         Examples
         --------
@@ -393,10 +393,10 @@ class Taxonomy:
         Returns
         -------
         paths : ndarray of str, shape (n_nodes, n_levels)
-            From below the root down to the node, filled up with "". A leaf of one
-            class has the label of the class, any other node its name, or its number
-            ("node 3") if it has no name. If siblings have the same name, their numbers
-            follow it.
+            The nodes from the child of the root down to the node, padded with "". The
+            text of a leaf of one class is its label; the text of any other node is its
+            name, or "node 3" for node 3 without a name. If siblings have equal texts,
+            their numbers are appended.
 
         Examples
         --------
@@ -410,7 +410,7 @@ class Taxonomy:
         return write_paths(self, np.arange(self.n_nodes))
 
     def label_paths(self, labels: ArrayLike) -> NDArray:
-        """The paths of classes: those of `node_paths`, with the class as last entry.
+        """The paths of classes: `node_paths` of their leaves, then the class itself.
 
         Parameters
         ----------
@@ -420,11 +420,12 @@ class Taxonomy:
         Returns
         -------
         paths : ndarray of str, shape (n_samples, n_levels)
+            The last entry of a path is the label of the class.
 
         Raises
         ------
         ValueError
-            If a label is not a class of the taxonomy.
+            If a label is not a class of the taxonomy, or a class is "".
 
         Examples
         --------
@@ -461,15 +462,15 @@ class Taxonomy:
             gives the flat taxonomy. None: no limit.
 
         max_leaf : int, default=None
-            Largest number of classes of a node that becomes a leaf, >= 1. The inner
-            nodes are then those v with :math:`|C(v)| > \mathtt{max\_leaf}`; leaves with
-            more classes are kept. None: leaves stay as they are.
+            Largest number of classes of a node that becomes a leaf, >= 1. A node v
+            stays an inner node if :math:`|C(v)| > \mathtt{max\_leaf}`; leaves with more
+            classes are kept. None: leaves stay as they are.
 
         max_children : int, default=None
             Largest number of children, >= 2. From the root down, the inner child with
-            the most classes is replaced by its children while a node has at most
-            `max_children` in all. The leaves and their classes stay the same; nodes
-            that have more children keep them. None: children stay as they are.
+            the most classes is replaced by its children if the node then has at most
+            `max_children` children. The leaves and their classes stay the same; nodes
+            with more children keep them. None: children stay as they are.
 
         Returns
         -------
@@ -524,7 +525,7 @@ class Taxonomy:
     # ----------------------------------------------------------------- output
 
     def to_nested(self) -> list:
-        """Nested lists: a leaf is the list of its labels, a node that of its children.
+        """Nested lists: a leaf is a list of labels, an inner node a list of children.
 
         Labels are Python scalars. `from_nested` is the inverse, except for the names of
         nodes, which are lost.
@@ -532,14 +533,14 @@ class Taxonomy:
         return write_nested(self)
 
     def export_text(self, *, max_depth: int | None = None) -> str:
-        """The tree as text, one node per line, with up to eight labels of a leaf.
+        """The tree as text, one node per line, with up to eight labels per leaf.
 
         Parameters
         ----------
         max_depth : int, default=None
             Deepest level to show, >= 0; truncated branches show their number of
-            classes. None shows all levels, of at most 1000: the text grows with the
-            square of the depth.
+            classes. None shows all levels, if there are at most 1000: the text grows
+            with the square of the depth.
 
         Returns
         -------
@@ -564,7 +565,7 @@ class Taxonomy:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Same labels and same sets of classes, in any order of siblings."""
+        """Whether labels and sets of classes are equal, in any order of siblings."""
         if not isinstance(other, Taxonomy):
             return NotImplemented
         if self.n_nodes != other.n_nodes or not np.array_equal(

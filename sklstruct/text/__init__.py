@@ -1,4 +1,4 @@
-"""Texts to features, and texts to classes."""
+"""N-gram features of texts, and classification of texts."""
 
 from typing import TYPE_CHECKING
 

@@ -1,9 +1,9 @@
-"""The places of the UTF-8 of strings: of a list, and in the buffers of an Arrow column.
+"""Addresses of the UTF-8 of strings, in a list or in the buffers of an Arrow column.
 
-The column comes as capsules of Arrow's C data interface, which pyarrow, polars,
+The column is passed as capsules of Arrow's C data interface, which pyarrow, polars,
 nanoarrow and others make: https://arrow.apache.org/docs/format/CDataInterface.html
-Types: string ("u", 32-bit offsets), large_string ("U", 64-bit) and
-string_view ("vu": 16 bytes for each string, its size and its first bytes or its place).
+Types: string ("u", 32-bit offsets), large_string ("U", 64-bit offsets) and string_view
+("vu": 16 bytes per string, with its size and either its bytes or its place).
 """
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
@@ -77,7 +77,7 @@ cdef int layout_of(const ArrowSchema *schema) noexcept:
 
 
 cdef class Chunk:
-    """An array of Arrow, which is released with the object."""
+    """An Arrow array, which is released with this object."""
 
     cdef ArrowArray array
 
@@ -87,9 +87,10 @@ cdef class Chunk:
 
 
 cdef class ArrowStrings:
-    """The arrays of a column, given as the capsule of a stream or those of an array.
+    """The arrays of a column.
 
-    has_strings : whether the column is one of strings; of others nothing is read.
+    stream : the capsule of a stream; or array : the two capsules (schema, array).
+    has_strings : whether the column has strings; other columns are not read.
     """
 
     cdef int layout
@@ -135,7 +136,7 @@ cdef class ArrowStrings:
     cdef _fail(self, ArrowArrayStream *stream):
         cdef const char *error = stream.get_last_error(stream)
         reason = "" if error == NULL else ": " + error.decode("utf-8", "replace")
-        raise ValueError(f"X is a stream of Arrow that cannot be read{reason}")
+        raise ValueError(f"X is an Arrow stream that cannot be read{reason}")
 
     @property
     def has_strings(self):
@@ -149,7 +150,7 @@ cdef class ArrowStrings:
         return n
 
     def places(self, uint64_t[::1] address, int64_t[::1] size):
-        """The address and the size of each string; size -1: null."""
+        """Fill the address and the size of each string; size -1: null."""
         cdef Chunk chunk
         cdef int64_t at = 0
         for chunk in self.chunks:
@@ -187,12 +188,12 @@ cdef void places_of(const ArrowArray *array, int layout, uint64_t *address,
 
 
 def string_places(list texts, uint64_t[::1] address, int64_t[::1] size):
-    """The address of the UTF-8 of each string, and its size.
+    """Fill the address and the size of the UTF-8 of each string.
 
-    The bytes belong to the strings, which keep their UTF-8 once it is asked for. A
-    string with lone surrogates has no UTF-8: bytes replace the string in the list.
+    Python caches the UTF-8 in the string. A string with lone surrogates has no UTF-8:
+    encoded bytes replace the string in the list.
 
-    Returns the number of the strings up to the first entry that is something else.
+    Returns the number of strings before the first entry that is not a string.
     """
     cdef Py_ssize_t i, n_bytes
     cdef const char *data
@@ -211,7 +212,7 @@ def string_places(list texts, uint64_t[::1] address, int64_t[::1] size):
 
 
 def gather(const uint64_t[::1] address, const int64_t[::1] size, uint8_t[::1] out):
-    """Copy strings, one after the other. out: room for exactly all of them."""
+    """Copy strings to out, one after the other. out: their total size."""
     cdef Py_ssize_t i
     cdef int64_t k = 0
     with nogil:

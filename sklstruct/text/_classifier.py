@@ -59,14 +59,14 @@ from ._targets import (
 from ._texts import Texts, as_texts
 from ._vectorizer import NgramVectorizer, equal_parts, names_of, rows_of
 
-# Texts that are answered at a time.
+# Texts per block of a prediction.
 _BLOCK = 1 << 14
 
 _OURS = HierarchicalClassifier, LinearClassifier
 
 
 def _has(method: str) -> Any:
-    """Whether the classifier of the rows has a method, for `available_if`."""
+    """A check for `available_if`: whether the classifier of the rows has a method."""
 
     def check(model: TextClassifier) -> bool:
         estimator = getattr(model, "estimator_", model.estimator)
@@ -108,9 +108,10 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         shortest <= longest. None: the lengths above. "auto" and a vectorizer need None.
 
     min_df : int or float, default=None
-        Fewest training texts that have an n-gram. An int of at least 1 is a number of
-        texts; a float from 0 to 1 is a share. None: 1 for words if there are at most
-        100 000 texts, and for a single text; otherwise 2. A vectorizer needs None.
+        Least number of training texts with an n-gram. An int of at least 1 is a number
+        of texts; a float from 0 to 1 is a fraction. None: 1 for words if there are at
+        most 100 000 texts, and for a single text; otherwise 2. Must be None with a
+        vectorizer.
 
     estimator : classifier, default=None
         Classifier of the rows. None: a `HierarchicalClassifier` of
@@ -126,9 +127,9 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         The tree of the default estimator, as for `HierarchicalClassifier`.
 
     threshold : float or "f1", default=0.5
-        With several labels per text, labels of a larger probability are predicted; in
-        (0, 1). "f1": the threshold of largest micro-averaged F1 on texts that were not
-        learned. Only for the default estimator.
+        With several labels per text, labels with a probability above the threshold, in
+        (0, 1), are predicted. "f1": the threshold of largest micro-averaged F1 on
+        held-out texts. Only for the default estimator.
 
     n_jobs : int, default=None
         Threads over texts, and over nodes of the default estimator. None is 1 unless in
@@ -140,20 +141,20 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Sorted labels; the numbers of the columns of y if it was an indicator matrix.
+        Sorted labels, or the numbers of the columns of y if y is an indicator matrix.
 
     features_ : transformer
         The fitted vectorizer; for "both" a `sklearn.pipeline.FeatureUnion` of two.
 
     estimator_ : classifier
-        The fitted classifier of the rows; of two stages the first one.
+        The fitted classifier of the rows (of two stages, the first stage).
 
     class_prior_ : ndarray of shape (n_classes,)
-        The share of the training texts, by weight, that have each label.
+        The fraction of the training texts, by weight, that have each label.
 
     weight_threshold_ : float
         Only after `reduce` or `load`: every weight that was kept is larger than this
-        share of the largest weight of its class.
+        fraction of the largest weight of its class.
 
     See Also
     --------
@@ -231,7 +232,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
     def fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None
     ) -> TextClassifier:
-        """Learn the n-grams, and the classifier.
+        """Learn the n-grams and the classifier.
 
         Parameters
         ----------
@@ -243,8 +244,8 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
             strings, or as a dense or sparse matrix of 0 and 1.
 
         sample_weight : array-like of shape (n_texts,), default=None
-            Non-negative weights of the texts for the classifier. A text of weight 0 is
-            as if absent; the n-grams and their idf do not depend on other weights.
+            Non-negative weights of the texts for the classifier. Texts of weight 0 are
+            left out; the n-grams and their idf do not depend on other weights.
 
         Returns
         -------
@@ -254,8 +255,9 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         Raises
         ------
         ValueError
-            If X is one string or holds something else than strings, no n-gram is left,
-            parameters contradict each other, or as in the `fit` of the classifier.
+            If X is one string or has an entry that is not a string, if no n-gram is
+            left, if parameters contradict each other, or as in the `fit` of the
+            classifier.
         """
         self._check_params()
         texts = as_texts(X, least=1)
@@ -276,7 +278,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
             texts, y = texts[kept], _safe_indexing(y, kept)
             sample_weight = weight = weight[kept]
         classifier = self._classifier()
-        if lists is not None:  # many classifiers refuse a sparse indicator
+        if lists is not None:  # many classifiers do not accept a sparse indicator
             y, names = learn_names(y, sparse=isinstance(classifier, _OURS))
         named = partial(
             vectorizer_of,
@@ -343,16 +345,16 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
             if not isinstance(given, type(value)) or given != value:
                 raise ValueError(
                     f"{name}={given!r} is for the default estimator: set {name} of the "
-                    "estimator that is given"
+                    "estimator instead"
                 )
 
     def _classifier(self) -> Any:
         """The unfitted classifier of the rows."""
         if self.estimator is not None:
             return clone(self.estimator)
-        # With tf-idf rows a smaller tol changes log-losses by less than 0.5 %. The
-        # squared hinge has the larger accuracy on nearly all sets of texts, and the
-        # smaller log-loss on most. The choice of loss="auto" would often be wrong.
+        # With tf-idf rows a smaller tol changes log-losses by less than 0.5 %. On
+        # nearly all data sets the squared hinge has the larger accuracy, and on most
+        # the smaller log-loss. loss="auto" would often choose wrong.
         linear = LinearClassifier(C=self.C, weight_threshold=0.02, tol=0.05)
         return HierarchicalClassifier(
             self.taxonomy,
@@ -365,7 +367,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
     # --------------------------------------------------------------- prediction
 
     def _rows(self, texts: Texts) -> tuple[Any, NDArray]:
-        """The rows of texts, for `estimator_`, and which texts have no known n-gram."""
+        """(rows of texts, for `estimator_`; whether texts have no known n-gram)."""
         if self.reduced_ is None:
             rows = rows_of(self.features_, texts)
             return rows, without_ngrams(self.features_, rows)
@@ -373,7 +375,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         return text_scores(vectorizers, self.reduced_.weights, texts, self.n_jobs)
 
     def _given(self, method: str, rows: Any, *args: Any, **options: Any) -> Any:
-        """The answer of a method for rows, of `estimator_` or of both stages."""
+        """The result of a method for rows, by `estimator_` or by both stages."""
         model = self.estimator_
         if self.second_ is not None:
             log_proba = model.predict_log_proba(rows)
@@ -387,7 +389,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         return found
 
     def _answer(self, method: str, X: Any, *args: Any, **options: Any) -> Any:
-        """The answer of a method for texts, block by block."""
+        """The result of a method for texts, computed block by block."""
         check_is_fitted(self)
         texts = as_texts(X, least=1)
         found = []
@@ -413,12 +415,12 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         -------
         y : ndarray of shape (n_texts,)
             Labels. With several labels per text an indicator matrix with the columns of
-            ``classes_``: the labels of a probability above the threshold.
+            ``classes_``, with the labels whose probability is above the threshold.
 
         Raises
         ------
         ValueError
-            If X is one string, or holds something else than strings.
+            If X is one string, or has an entry that is not a string.
         """
         return self._answer("predict", X)
 
@@ -434,13 +436,13 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         Returns
         -------
         proba : ndarray of shape (n_texts, n_classes)
-            Rows sum to 1, but not with several labels; columns in the order of
+            With one label per text rows sum to 1. Columns are in the order of
             ``classes_``.
 
         Raises
         ------
         ValueError
-            As `predict`.
+            As in `predict`.
         """
         return self._answer("predict_proba", X)
 
@@ -460,13 +462,15 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         Raises
         ------
         ValueError
-            As `predict`.
+            As in `predict`.
         """
         return self._answer("predict_log_proba", X)
 
     @available_if(_has("decision_function"))
     def decision_function(self, X: Any) -> NDArray:
-        """`decision_function` of the classifier of the rows, also for empty rows.
+        """`decision_function` of the classifier of the rows, even for rows of zeros.
+
+        With two stages these are the log-odds of `predict_proba`.
 
         Parameters
         ----------
@@ -480,7 +484,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         Raises
         ------
         ValueError
-            As `predict`.
+            As in `predict`.
         """
         return self._answer("decision_function", X)
 
@@ -497,7 +501,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         return best, np.take_along_axis(every, best, axis=1)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Accuracy: the share of the texts whose label is predicted.
+        """Accuracy: the fraction of the texts whose label is predicted.
 
         Parameters
         ----------
@@ -505,8 +509,9 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
             Texts.
 
         y : array-like of shape (n_texts,), or (n_texts, n_labels)
-            True labels, in the form that `fit` was given. With several labels per text
-            all of them must be right. A label that `fit` has not seen is not predicted.
+            True labels, in the form of the y of `fit`. With several labels per text all
+            labels must be right. A label that `fit` has not seen counts as not
+            predicted.
 
         sample_weight : array-like of shape (n_texts,), default=None
             Weights of the texts.
@@ -528,15 +533,12 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
     def explain(
         self, text: str, label: Any = None, k: int = 10
     ) -> list[tuple[str, float]]:
-        r"""The n-grams of a text that speak most for a label, and against the label.
+        r"""The n-grams of a text that most increase or decrease the log-probability.
 
-        The number of n-gram g is the change of the log-probability that the n-gram
-        makes,
+        The change by n-gram g is, in nats and for every classifier,
 
         .. math::
-            \log P(y \mid x) - \log P(y \mid x \text{ with } x_g = 0),
-
-        in nats, whatever the classifier.
+            \log P(y \mid x) - \log P(y \mid x \text{ with } x_g = 0).
 
         Parameters
         ----------
@@ -544,17 +546,17 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
             The text.
 
         label : object, default=None
-            An entry of ``classes_``. None: the most probable one.
+            An entry of ``classes_``. None: the most probable label.
 
         k : int, default=10
-            Most n-grams for the label, and against the label; at least 1.
+            Largest number of positive, and of negative, changes; at least 1.
 
         Returns
         -------
         changes : list of tuple (n-gram, change)
-            Largest change first: up to k positive ones, then up to k negative ones. The
-            list is empty for a label of probability 0. With "both", ``words__`` or
-            ``letters__`` is before each n-gram.
+            Largest change first: the k largest positive changes, then the k largest
+            negative changes. The list is empty for a label of probability 0. With
+            "both", n-grams have the prefix ``words__`` or ``letters__``.
 
         Raises
         ------
@@ -573,7 +575,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
                 raise ValueError(f"label={label!r:.60} is not in classes_")
         row = sp.csr_matrix(rows_of(self.features_, as_texts([text])))
         n, found = row.nnz, []
-        # The row itself, and then without its first entry, its second entry, ...
+        # The row itself, then the row without its first entry, its second entry, ...
         for part in row_blocks(n + 1, rows_per_block(4 * n + self.classes_.size)):
             size = part.stop - part.start
             data = row.data * ~np.eye(size, n, part.start - 1, dtype=bool)

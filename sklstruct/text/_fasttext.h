@@ -1,15 +1,15 @@
-/* The inner loops of _fasttext_fast.pyx, in C for the reason that _vector.h gives.
+/* The inner loops of _fasttext_fast.pyx. _vector.h says why they are in C.
  *
- * Each number is a sum of float32 products in the order of the columns, or of rows in
- * their order: the order in which fastText adds, so that equal files give equal
- * answers. Wide registers hold many sums at a time, and never parts of one sum.
+ * Each number is a float32 sum of products in the order of the columns, or of rows in
+ * their order, as in fastText, so that predictions are those of fastText. Wide
+ * registers hold many sums at a time, and never parts of one sum.
  */
 #ifndef SKLSTRUCT_FASTTEXT_H
 #define SKLSTRUCT_FASTTEXT_H
 
 #include "_vector.h"
 
-/* Rows of a matrix whose products are computed together. */
+/* Number of rows of a matrix whose products are computed together. */
 enum { SKLSTRUCT_ROWS = 16 };
 
 /* out[s] = sum over j < n of block[j][s] x[j], for 16 rows s that lie side by side. */
@@ -63,9 +63,9 @@ SKLSTRUCT_WIDE static void sklstruct_sum_rows(
         }
 }
 
-/* The same of a matrix of codes. Part m of a row, `part` columns and `last` columns for
- * the last of the n_parts parts, is row code[m] of 256 rows of centroids; `scale`, NULL
- * or one number of 256 for each row, multiplies the row. */
+/* The sum of rows of a matrix of codes. A row has n_parts parts of `part` columns, the
+ * last part `last` columns; part m is row code[m] of the 256 centroids of part m. If
+ * `scale` is not NULL, row r is multiplied by scale[scale_code[r]]. */
 static void sklstruct_sum_codes(
     ptrdiff_t n, const unsigned char *codes, ptrdiff_t n_parts, ptrdiff_t part,
     ptrdiff_t last, const float *centroids, const unsigned char *scale_code,
@@ -111,11 +111,12 @@ static float sklstruct_product_of_codes(
     return scale ? sum * scale[scale_code[r]] : sum;
 }
 
-/* The word at the end of a line. The prefix of labels is not in a file: the default. */
+/* The word at the end of a line, and the default prefix of labels: a file does not have
+ * the prefix. */
 static const unsigned char sklstruct_mark[] = "</s>";
 static const unsigned char sklstruct_prefix[] = "__label__";
 
-/* The step of the table of the logistic function that holds x, from -8 to 8. */
+/* The step of the table of the logistic function for x, -8 <= x <= 8. */
 static inline ptrdiff_t sklstruct_step_of(float x)
 {
     return (ptrdiff_t)((x + 8.0f) * 512.0f / 8.0f / 2.0f);

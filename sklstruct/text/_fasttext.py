@@ -9,11 +9,12 @@ Numbers are little-endian. A file holds
 - the input matrix, with a row for each word and for each bucket, and the output matrix,
   with a row for each label (for each word in a model of word vectors).
 
-A matrix is float32 or, in a ``.ftz``, codes: a row is cut into parts, and a part is the
-number of one of 256 centroids. The factor of a row may be such a number, too.
+A matrix is float32 or, in a ``.ftz``, product-quantised: a row is split into parts, and
+each part is stored as a code, the number of one of 256 centroids. A row may also have
+a factor, which is stored as a code, too.
 
-The matrices stay in the mapped file. Every size is compared with that of the file
-before memory is taken for it.
+The matrices stay in the mapped file. Every size is compared with the size of the file
+before memory is allocated.
 """
 
 from __future__ import annotations
@@ -49,16 +50,16 @@ _SETTINGS = [
     "lrUpdateRate",
     "t",
 ]
-# By their numbers in a file, which begin with 1.
+# Names by their numbers in a file, which begin with 1.
 LOSSES = ("", "hs", "ns", "softmax", "ova")
 MODELS = ("", "cbow", "skipgram", "supervised")
 
 
 class _Matrix(NamedTuple):
-    """A matrix of a file; the fields from `parts` on are those of codes."""
+    """A matrix of a file; the fields from `parts` on are for codes."""
 
     n: int  # columns
-    at: int
+    at: int  # offset in the file
     parts: int = 0
     part: int = 0
     last: int = 0
@@ -68,7 +69,7 @@ class _Matrix(NamedTuple):
 
 
 class _Bytes:
-    """The bytes of a file, read from the beginning to the end."""
+    """The bytes of a file, which are read in order."""
 
     def __init__(self, image: Any, label: str) -> None:
         self.image = memoryview(image)
@@ -79,7 +80,7 @@ class _Bytes:
         return ValueError(f"{self.label}, byte {self.at}: {what}")
 
     def skip(self, size: int, what: str) -> int:
-        """The offset of the next `size` bytes, which are passed over."""
+        """Skip the next `size` bytes; returns their offset."""
         at, rest = self.at, len(self.image) - self.at
         if size > rest:
             raise self.fail(
@@ -93,7 +94,7 @@ class _Bytes:
         return struct.unpack_from(layout, self.image, at)
 
     def array(self, dtype: str, n: int, what: str) -> np.ndarray:
-        """A copy, which is aligned, as the file may not be."""
+        """A copy of the next n numbers, which is aligned."""
         at = self.skip(n * np.dtype(dtype).itemsize, what)
         return np.frombuffer(self.image, dtype, n, at).copy()
 
@@ -134,7 +135,7 @@ class FastTextFile:
         self.quantized = source.flag("the mark of codes")
         if pairs is not None and not self.quantized:
             raise source.fail(
-                "the words are pruned and the matrix holds no codes, as in early .ftz "
+                "the words are pruned but the matrix has no codes, as in early .ftz "
                 "files, which fastText does not read either; get the model again"
             )
         self._input = self._read_input(source, pairs)
@@ -160,8 +161,8 @@ class FastTextFile:
     def _read_words(self, source: _Bytes) -> tuple[np.ndarray, np.ndarray | None]:
         """Read the dictionary.
 
-        Returns its hash table, and (bucket, row) of the buckets that were kept; None:
-        all.
+        Returns its hash table, and pairs (bucket, row) of the buckets that were kept,
+        or None if all buckets were kept.
         """
         size, self.n_words, self.n_labels = source.numbers("<3i", "the dictionary")
         _, n_pairs = source.numbers("<2q", "the dictionary")
@@ -227,7 +228,7 @@ class FastTextFile:
     def _prepare_labels(
         self, source: _Bytes
     ) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """The output matrix by 16 rows, and the tree; None where not needed."""
+        """(output matrix in blocks of 16 rows, tree); None for what is not needed."""
         blocks = children = None
         n = self.n_targets
         if n and not self._output.parts:
@@ -248,9 +249,9 @@ class FastTextFile:
         return spelling.decode("utf-8", errors)
 
     def matrix(self, name: str) -> np.ndarray:
-        """The float32 matrix "input" or "output" as it lies in the file.
+        """The float32 matrix "input" or "output", a view of the mapped file.
 
-        ValueError if the file holds codes.
+        ValueError if the matrix is quantised.
         """
         matrix, n_rows = {
             "input": (self._input, self.n_rows),
@@ -272,9 +273,9 @@ class FastTextFile:
 
 
 def is_fasttext(path: str | bytes | os.PathLike) -> bool:
-    """Whether the first bytes of a file are those of a model of fastText.
+    """Whether a file begins with the magic number of fastText's models.
 
-    False for a pipe, whose first bytes can be read once only.
+    False for a pipe, whose first bytes can be read only once.
     """
     if not os.path.isfile(path):
         return False
@@ -285,12 +286,12 @@ def is_fasttext(path: str | bytes | os.PathLike) -> bool:
 def read_labelled(
     path: Any, prefix: str = "__label__", known: Iterable[str] = ()
 ) -> tuple[list[str], list]:
-    """(texts, the labels of each) of a file in fastText's form.
+    """(texts, labels of each text) from a file in fastText's format.
 
     A line is a text; its words that begin with the prefix or are known labels are its
-    labels. Lines without a label are left out. Words end at white space of ASCII and at
-    zero bytes. A byte order mark at the beginning is skipped. The file is UTF-8, plain
-    or compressed.
+    labels. Lines without a label are left out. Words are separated by ASCII white space
+    and zero bytes. A byte order mark at the beginning is skipped. The file is UTF-8,
+    plain or compressed.
     ValueError if a line is not UTF-8, no line has a label, or `prefix` is empty.
     """
     if not prefix:

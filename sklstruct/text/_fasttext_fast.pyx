@@ -1,7 +1,7 @@
-"""Answers of fastText's models, read from a mapped file.
+"""Vectors and predictions of fastText's models, read from a mapped file.
 
-A line of text becomes rows of the input matrix: one for each known word, one for each
-n-gram of letters of "<word>" (the hash of the letters modulo `bucket`), one for each
+A line of text becomes rows of the input matrix: a row for each known word, for each
+n-gram of letters of "<word>" (the hash of the letters modulo `bucket`), and for each
 n-gram of words. The mean h of the rows gives the scores W h of the labels.
 
     softmax                   p_i = exp(W_i h) / sum_j exp(W_j h)
@@ -9,8 +9,8 @@ n-gram of words. The mean h of the rows gives the scores W h of the labels.
     hierarchical softmax      p_i = the product of s(+-W_v h) over the nodes v of a path
 
 The reported probability is p + 1e-5. All sums are float32 in fastText's order, and the
-best labels are kept in its heap: labels, order among equals and probabilities are those
-of fastText.
+best labels are kept in a heap as in fastText: labels, the order of equal probabilities
+and the probabilities are those of fastText.
 """
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
@@ -54,7 +54,7 @@ cdef enum:
 cdef float[STEPS + 1] LOGISTIC
 cdef int step
 for step in range(STEPS + 1):
-    # The sum is of double precision, other than in `logistic`.
+    # The sum is in double precision here, in single precision in `logistic`.
     LOGISTIC[step] = <float>(1.0 / (1.0 + expf(-<float>(step / 32.0 - 8.0))))
 
 
@@ -97,7 +97,7 @@ cdef void close_work(work_t* w) noexcept nogil:
 
 
 cdef int outcome(const work_t* w, int result) except -1:
-    """Raise what a kernel returns."""
+    """Raise the error of the result of a kernel, if there is one."""
     propagate()
     if result == NO_MEMORY or w.no_memory:
         raise MemoryError()
@@ -146,9 +146,9 @@ cdef inline void sift_up(
 
 
 cdef inline void pop(scored_t* heap, int64_t n) noexcept nogil:
-    """Move the least of n labels to the end; the others stay a heap.
+    """Move the least of n labels to the end; the other labels stay a heap.
 
-    The moves are those of std::pop_heap of GNU's library, which decide the order of
+    The moves are those of std::pop_heap in GNU's library, which determine the order of
     labels of equal probability.
     """
     cdef scored_t value = heap[n - 1]
@@ -171,7 +171,7 @@ cdef inline void pop(scored_t* heap, int64_t n) noexcept nogil:
 cdef inline void offer(
     work_t* w, int64_t k, float log_prob, int32_t label
 ) noexcept nogil:
-    """Add a label to the heap of the k best ones."""
+    """Add a label to the heap of the k best labels."""
     cdef scored_t new
     new.log_prob, new.label = log_prob, label
     sift_up(w.heap, w.n_heap, new)
@@ -184,7 +184,7 @@ cdef inline void offer(
 cdef int walk_tree(
     const model_t* t, work_t* w, int64_t k, float threshold
 ) noexcept nogil:
-    """The best labels of hierarchical softmax, depth first, the left child first."""
+    """Find the best labels of hierarchical softmax, depth first, left child first."""
     cdef float least = log_of(threshold), p
     cdef int64_t n = 1
     cdef scored_t node
@@ -217,7 +217,7 @@ cdef int walk_tree(
 cdef int find_best(
     const model_t* t, work_t* w, int64_t k, float threshold
 ) noexcept nogil:
-    """Write the k best labels of the rows of a line to the heap, the best first."""
+    """Write the k best labels for the rows of a line to the heap, best first."""
     cdef int64_t i, n = t.n_labels
     cdef float top, total = 0, bound = 0, x
     cdef int result = DONE
@@ -259,7 +259,7 @@ cdef int find_best(
             continue
         offer(w, k, x, <int32_t>i)
         if w.n_heap == k:
-            # Below it the log is less than that of the heap, whatever the rounding.
+            # Probabilities below it cannot enter the heap, in spite of rounding.
             bound = <float>(exp(w.heap[0].log_prob) * (1 - 4e-6) - 1e-5)
     for i in range(w.n_heap, 1, -1):
         pop(w.heap, i)
@@ -272,16 +272,16 @@ cdef int find_best(
 cdef const uint8_t* bytes_of(
     text, Py_ssize_t* size, list keep, bint one_line, int64_t i
 ) except NULL:
-    """The UTF-8 of a string, lone surrogates too.
+    """The UTF-8 of a string, which may have lone surrogates.
 
-    one_line : whether a line feed is an error. i : the number of the text, -1 for one
-    that is not in a list.
+    one_line : whether a line feed is an error. i : the number of the text in a list, or
+    -1.
     """
     cdef const uint8_t* at
     if not isinstance(text, str):
         what = f"must be a str, got {type(text).__name__}"
         raise TypeError(
-            f"text {what}, or a list of them" if i < 0 else f"text[{i}] {what}"
+            f"text {what}, or a list of str" if i < 0 else f"text[{i}] {what}"
         )
     try:
         at = <const uint8_t*>PyUnicode_AsUTF8AndSize(text, size)
@@ -317,8 +317,9 @@ cdef class FastTextTables:
         Output of `fill_pairs`; None: the dictionary is not pruned.
 
     inputs, outputs : tuple
-        Matrices: columns, offset; parts (0: no codes), columns of a part and of the
-        last part, centroids, and offset and values of the factors of the rows, or None.
+        Fields of `_Matrix`: columns, offset; number of parts (0: float32), columns of a
+        part and of the last part, centroids; offset of the codes of the factors of the
+        rows, or None, and the 256 factors.
 
     blocks, children : ndarray or None
         The output matrix as blocks[r // 16, j, r % 16], and the output of `grow_tree`.
@@ -378,9 +379,9 @@ cdef class FastTextTables:
         return find(&self.t, at, n, hash_of(at, n))
 
     def rows_of_word(self, bytes word not None):
-        """(rows of a word and of its letters, (n, 2) places of the letters in <word>).
+        """(rows of a word and its letter n-grams, (n, 2) places of n-grams in <word>).
 
-        The first row of a known word has no place.
+        The first row of a known word is its own row, which has no place.
         """
         cdef const uint8_t* at = <const uint8_t*>PyBytes_AsString(word)
         cdef work_t w
@@ -418,7 +419,7 @@ cdef class FastTextTables:
         return out
 
     def word_directions(self, float[:, ::1] out not None):
-        """Write the vector of each word, divided by its length, to a row of out."""
+        """Write the vector of each word, scaled to length 1, to a row of out."""
         cdef work_t w
         cdef int64_t i, j
         cdef float norm
@@ -459,9 +460,10 @@ cdef class FastTextTables:
         return out
 
     def predict_text(self, text, int64_t k, float threshold, bint one_line):
-        """[(probability, label)] of a text, the best first.
+        """[(probability, label)] of a text, best first.
 
-        one_line : the text is a line without its end. Otherwise its first line counts.
+        one_line : whether the text is a line without its end; otherwise only its first
+        line is read.
         """
         cdef work_t w
         cdef Py_ssize_t size
@@ -482,7 +484,7 @@ cdef class FastTextTables:
     def predict_texts(
         self, tuple texts not None, int64_t k, float threshold, bint one_line
     ):
-        """(labels, probabilities, end of each text in them) of texts."""
+        """(labels, probabilities, end of each text in both) of all texts together."""
         cdef work_t w
         cdef int64_t i, j, n = len(texts)
         cdef int result = DONE
@@ -527,10 +529,10 @@ cdef class FastTextTables:
         self, const uint8_t[::1] text, int64_t k, float threshold, int64_t[::1] gold,
         int64_t[::1] predicted, int64_t[::1] right,
     ):
-        """Count, for each label, how often it is given, predicted, and both.
+        """Count for each label its occurrences, predictions, correct predictions.
 
-        text : lines with labels, which are not empty. Returns the number of lines that
-        have a known label and a known feature.
+        text : lines with labels, at least one. Returns the number of lines that have a
+        known label and at least one row.
         """
         cdef work_t w
         cdef int64_t at = 0, n = 0, i, j

@@ -28,8 +28,8 @@ cdef enum:
 cdef struct matrix_t:
     int64_t n  # columns
     const uint8_t* rows  # float32 or codes
-    int64_t width  # bytes of a row
-    int64_t n_parts  # of a row of codes; 0: float32
+    int64_t width  # bytes per row
+    int64_t n_parts  # parts of a row of codes; 0: float32
     int64_t part, last  # columns of a part, and of the last part
     const float* centroids
     const uint8_t* scale_code
@@ -62,7 +62,7 @@ cdef struct scored_t:
 
 cdef struct work_t:
     ints_t rows, labels, hashes, spans
-    ints_t found, log_probs  # of all texts: best labels, and the bits of float32
+    ints_t found, log_probs  # best labels of all texts, and float32 as int32
     const uint8_t** texts
     int64_t* sizes
     uint8_t* word  # "<word>"
@@ -80,7 +80,7 @@ cdef struct work_t:
 
 
 cdef inline uint32_t hashed(uint32_t h, const uint8_t* text, int64_t n) noexcept nogil:
-    """FNV-1a of signed bytes, continued from h."""
+    """FNV-1a hash of signed bytes, continued from h."""
     cdef int64_t i
     for i in range(n):
         h = (h ^ <uint32_t><int32_t><int8_t>text[i]) * 16777619u
@@ -148,7 +148,7 @@ cdef inline int32_t find(
 
 
 cdef inline bint continues(uint8_t byte) noexcept nogil:
-    """Whether a byte of UTF-8 belongs to the letter of the byte before it."""
+    """Whether a byte continues a letter in UTF-8."""
     return (byte & 0xC0) == 0x80
 
 
@@ -199,10 +199,10 @@ cdef inline int64_t read_line(
     const model_t* t, work_t* w, const uint8_t* text, int64_t size, int64_t at,
     bint newline,
 ) noexcept nogil:
-    """The rows and labels of the line that begins at `at`; returns its end.
+    """Find the rows and labels of the line that begins at `at`; returns its end.
 
-    newline : whether the text is followed by the end of a line, which is the word
-    "</s>". That word ends a line where it is in a text, too.
+    newline : whether the end of the text is the end of a line, which is the word
+    "</s>". The word "</s>" in a text ends a line, too.
     """
     cdef const uint8_t* word
     cdef int64_t n, i, j
@@ -252,7 +252,7 @@ cdef inline int64_t read_line(
 cdef inline void mean(
     const matrix_t* a, const int32_t* rows, int64_t n, float* out
 ) noexcept nogil:
-    """The mean of rows; zeros for no row."""
+    """Compute the mean of rows; zeros if n is 0."""
     cdef float share = <float>(1.0 / n) if n else 0
     cdef int64_t j
     if a.n_parts:
@@ -269,7 +269,7 @@ cdef inline void mean(
 cdef inline void rows_of(
     const model_t* t, work_t* w, const uint8_t* word, int64_t n
 ) noexcept nogil:
-    """The rows of a word and of its letters."""
+    """Find the rows of a word and of its letter n-grams."""
     cdef int32_t id = find(t, word, n, hash_of(word, n))
     if 0 <= id < t.n_words:
         push_row(t, w, id)

@@ -1,4 +1,4 @@
-"""Parts of a file of fastText that are made ready when the file is opened."""
+"""Tables of a file of fastText that are built when the file is opened."""
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def hash_bytes(bytes text not None):
-    """The hash of a word or of letters."""
+    """fastText's hash of the UTF-8 of a word or of letters."""
     return hash_of(<const uint8_t*>PyBytes_AsString(text), PyBytes_Size(text))
 
 
@@ -18,12 +18,13 @@ def read_entries(
     const uint8_t[::1] image, int64_t at, int64_t n_words, int64_t[::1] start,
     int64_t[::1] count,
 ):
-    """The places and counts of the entries of a dictionary: words, then labels.
+    """Read the places and counts of the entries of a dictionary: words, then labels.
 
-    start : (n + 1,) output, where each word begins; its end is start[i + 1] - 10.
+    start : (n + 1,) output, where each entry begins; its text ends at
+    start[i + 1] - 10.
 
-    Returns the number of entries that are whole and of the right kind, and the offset
-    of their end.
+    Returns the number of entries that are complete and of the right kind, and the
+    offset of their end.
     """
     cdef int64_t i, n = count.shape[0], size = image.shape[0]
     cdef const uint8_t* end
@@ -48,7 +49,7 @@ def read_entries(
 def fill_table(
     const uint8_t[::1] image, const int64_t[::1] start, uint32_t[:, ::1] table
 ):
-    """Enter the words into an empty table of (hash, id + 1); of equal ones the last."""
+    """Enter words into an empty table of (hash, id + 1); of equal words the last."""
     cdef uint32_t mask = <uint32_t>(table.shape[0] - 1), h, at
     cdef int64_t i, n
     cdef const uint8_t* word
@@ -80,7 +81,7 @@ def fill_pairs(const int32_t[:, ::1] pairs, int32_t[:, ::1] table):
     cdef int64_t i
     with nogil:
         for i in range(pairs.shape[0]):
-            if pairs[i, 0] < 0:  # no hash is that bucket
+            if pairs[i, 0] < 0:  # no hash has a negative bucket
                 continue
             at = mixed(<uint32_t>pairs[i, 0]) & mask
             while table[at, 0] >= 0 and table[at, 0] != pairs[i, 0]:
@@ -88,16 +89,16 @@ def fill_pairs(const int32_t[:, ::1] pairs, int32_t[:, ::1] table):
             table[at, 0], table[at, 1] = pairs[i, 0], pairs[i, 1]
 
 
-# The count that fastText gives to a node that is not made yet.
+# The count that fastText gives to a node that does not exist yet.
 cdef int64_t NOT_MADE = 1000000000000000
 
 
 def grow_tree(const int64_t[::1] count, int32_t[:, ::1] children):
-    """The Huffman tree of the labels, whose counts fall.
+    """Build the Huffman tree of labels with decreasing counts.
 
-    The nodes are the n labels, then n - 1 inner nodes; the last is the root.
+    The nodes are the n labels, then n - 1 inner nodes; the last node is the root.
 
-    children : (n - 1, 2) output. Returns whether the counts give a tree.
+    children : (n - 1, 2) output. Returns whether the counts define a tree.
     """
     cdef int64_t n = count.shape[0], i, j, leaf = n - 1, node = n
     cdef int64_t[::1] total = np.empty(2 * n - 1, dtype=np.int64)

@@ -1,9 +1,9 @@
 """The file of a reduced text classifier: tries, weights of 8 bits, trees.
 
-The nodes of a trie are in depth-first order, siblings by symbol, so that depths stand
-for parents, and a bit for the column of most tries. Numbers are stored in as few bytes
-as hold the largest. Reading makes the tries and the trees by the constructors, which
-check every id; the weights stay in the mapped file.
+The nodes of a trie are in depth-first order, siblings sorted by symbol. Depths replace
+parents, and for most tries a bit per node replaces the number of its column. Integers
+are stored in the smallest type that holds the largest. A reader makes the tries and the
+trees by their constructors, which check every id; the weights stay in the mapped file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OF_WEIGHTS = "scale", "count", "gap", "weight", "bias"
 
 
 def _narrow(numbers: Any) -> NDArray:
-    """Non-negative integers in the smallest type that holds all of them."""
+    """Non-negative integers as little-endian numbers of the smallest type."""
     array = np.asarray(numbers, dtype=np.int64)
     kind = np.min_scalar_type(int(array.max(initial=0)))
     return array.astype(np.dtype(kind).newbyteorder("<") if array.size else np.uint8)
@@ -60,7 +60,7 @@ def _restored(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def _put_vectorizer(i: int, one: NgramVectorizer, arrays: dict) -> dict[str, Any]:
-    """The header of a vectorizer, whose arrays are added to `arrays`."""
+    """The header of vectorizer i; its arrays are added to `arrays`."""
     trie = one.trie_
     order, depth = depth_first(trie.parent, trie.symbol)
     column = trie.column[order][1:]
@@ -130,7 +130,7 @@ def _vectorizer(i: int, header: dict[str, Any], arrays: dict) -> NgramVectorizer
 
 
 def _put_reduced(prefix: str, reduced: Reduced, arrays: dict) -> dict[str, Any]:
-    """The header of a reduced classifier, whose arrays are added to `arrays`."""
+    """The header of a reduced classifier; its arrays are added to `arrays`."""
     model, weights, part = reduced
     trees = model.taxonomies
     found = {name: getattr(weights, name) for name in _OF_WEIGHTS} | {
@@ -195,7 +195,7 @@ def _reduced(
 
 
 class Parts(NamedTuple):
-    """The contents of a file. names: the labels; prior: the share of each label."""
+    """The contents of a file. names: the labels; prior: `class_prior_`."""
 
     parameters: dict[str, Any]
     vectorizers: dict[str, NgramVectorizer]
@@ -249,7 +249,7 @@ def model_of(header: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
         n_labels, kind, is_sparse = header["y"]
         known = arrays["known"].astype(np.int64)
         if kind[1:2] not in "iufb" or not (np.diff(known) > 0).all():
-            raise ValueError("known must rise, and the type of y be one of numbers")
+            raise ValueError("known must increase, and y must have a numeric type")
         if names.size != n_labels or known[-1:].sum() >= n_labels or not known.size:
             raise ValueError("known must be numbers of labels")
         columns = LabelColumns(int(n_labels), known, np.dtype(kind), bool(is_sparse))

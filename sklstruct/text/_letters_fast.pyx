@@ -6,7 +6,7 @@ from libc.string cimport memcmp, memcpy
 from .._prefetch cimport prefetch
 from ._slots cimport AT, AT_TEXT, IDS, OUT, R_DONE, R_FULL, Slot, lowest, mixed
 
-# Entries of `state`, and what kernels that fill a table return.
+# Entries of `state`, and results of kernels that fill a table.
 N_OUT, N_IDS = OUT, IDS
 DONE, FULL = R_DONE, R_FULL
 
@@ -30,7 +30,7 @@ cdef extern from *:
     """
     const uint64_t ONES, ALL_BITS
 
-# A word that was read: its key, its place in the text, and where its bytes are kept.
+# A word that was read: its key, its places in the text and in `word`, its bytes.
 cdef struct Found:
     uint64_t key
     int64_t start
@@ -47,7 +47,7 @@ def move_slots(const uint64_t[:, ::1] old, uint64_t[:, ::1] table):
     with nogil:
         for i in range(old.shape[0]):
             if before[i].id != 0:
-                # The keys of words are hashes, which two words may share.
+                # Keys may be hashes, which two words may share: no test of equality.
                 at = mixed(before[i].key) & mask
                 while slots[at].id != 0:
                     at = (at + 1) & mask
@@ -56,9 +56,9 @@ def move_slots(const uint64_t[:, ::1] old, uint64_t[:, ::1] table):
 
 cdef inline uint32_t next_letter(const uint8_t *text, int64_t *i,
                                  int64_t end) noexcept nogil:
-    """The code point at place i of UTF-8; i moves behind it, at most to `end`.
+    """The code point at place i of UTF-8; i is moved behind it, at most to `end`.
 
-    Bytes that are not UTF-8 give some code point.
+    Invalid UTF-8 gives an arbitrary code point.
     """
     cdef uint32_t c = text[i[0]]
     cdef int more = 0
@@ -100,16 +100,16 @@ cdef inline int put_letter(uint32_t c, uint8_t *out) noexcept nogil:
 def read_symbols(const uint8_t[::1] text, const int64_t[::1] ends,
                  const uint8_t[::1] classes, const uint32_t[::1] lower, bint padded,
                  uint32_t[::1] out, int64_t[::1] segment_ends, int64_t[::1] text_ends):
-    """The letters of texts in UTF-8, in segments that hold whole n-grams.
+    """The letters of texts in UTF-8, in segments; no n-gram crosses segments.
 
-    If `padded`, each run without spaces is a segment, between two spaces. Otherwise a
-    text is a segment, with one space for each run of two or more spaces.
+    If `padded`, each run without spaces is a segment, with a space before and after it.
+    Otherwise a text is a segment, in which runs of spaces become one space.
 
     text : the texts, one after the other; ends : the end of each text in `text`.
     classes : (0x110000,) bits SPACE and WORD of each code point.
-    lower : (0x110000,) the letter that is read for each code point; empty: the same.
-    out : room for a letter for each byte, or for three if `padded`.
-    segment_ends : room for a segment for each byte if `padded`, else for each text.
+    lower : (0x110000,) the lower case of each code point; empty: letters are kept.
+    out : room for one letter per byte, or three if `padded`.
+    segment_ends : room for one segment per byte if `padded`, else per text.
     text_ends : (n_texts,) number of segments up to the end of each text.
 
     Returns the number of segments.
@@ -156,7 +156,7 @@ def read_symbols(const uint8_t[::1] text, const int64_t[::1] ends,
 
 
 cdef inline uint64_t eight(const uint8_t *text) noexcept nogil:
-    """Eight bytes as a number, the first the lowest; compilers make one load of it."""
+    """Eight bytes as a little-endian number; compilers turn this into one load."""
     return (
         <uint64_t> text[0] | <uint64_t> text[1] << 8 | <uint64_t> text[2] << 16
         | <uint64_t> text[3] << 24 | <uint64_t> text[4] << 32 | <uint64_t> text[5] << 40
@@ -175,14 +175,15 @@ cdef inline void put_eight(uint64_t x, uint8_t *out) noexcept nogil:
 
 
 cdef inline uint64_t at_least(uint64_t x, uint64_t least) noexcept nogil:
-    """The top bit of each of eight bytes below 128: whether the byte is as large."""
+    """The top bit of each of eight bytes below 128: whether the byte is >= least."""
     return x + (0x80 - least) * ONES
 
 
 cdef inline Py_ssize_t word_bytes(uint64_t *x, bint same, bint run) noexcept nogil:
-    """How many of eight bytes are letters, digits or underscores of ASCII, up to the
-    first other byte; run: above the space. x: the bytes, which become lower case unless
-    `same`.
+    """Number of leading bytes of eight that are ASCII letters, digits or underscores.
+
+    run: count bytes above the space instead. x: the bytes, which become lower case
+    unless `same`.
     """
     cdef uint64_t low = x[0] & 0x7F * ONES, letter, other
     letter = low | 0x20 * ONES
@@ -200,10 +201,11 @@ cdef inline Py_ssize_t word_bytes(uint64_t *x, bint same, bint run) noexcept nog
 
 
 cdef inline uint64_t key_of_word(const uint8_t *word, int64_t size) noexcept nogil:
-    """The bytes themselves of up to 8; for others a hash, whose last byte is 255.
+    """The key of a word: its bytes if they are up to 8, else a hash.
 
-    No byte of UTF-8 is 255. Words with a zero byte have a hash, so that a key with
-    another last byte is that of one word.
+    The last byte of a hash is 255, which no byte of UTF-8 is. Short words with a zero
+    byte also get the last byte 255, so that a key with another last byte is the key of
+    one word only.
     """
     cdef uint64_t key = 0, part
     cdef int64_t i
@@ -229,17 +231,19 @@ def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
                  uint32_t[::1] out, int64_t[::1] out_ends, int64_t[::1] state):
     """The numbers of the words of texts in UTF-8, from 1; stop words are left out.
 
-    A word is a longest run of letters of the class `kind` that has `shortest` letters.
+    A word is a maximal run of letters of the class `kind`, of at least `shortest`
+    letters.
     lower : as for `read_symbols`.
-    word : room for four bytes for each byte of the longest text, and 16.
-    table : the key is that of `key_of_word`.
+    word : room for four times the bytes of the longest text, plus 16.
+    table : slots with the keys of `key_of_word`.
     arena : the words in UTF-8, one after the other.
     word_ends : the end of each word in the arena, word_ends[0] = 0.
-    n_stop : words up to that number are stop words.
-    out, out_ends : the numbers, 0 for a new word unless `learn`; their ends by text.
+    n_stop : words with numbers up to n_stop are stop words.
+    out, out_ends : the numbers (0 for an unknown word unless `learn`), and the end of
+        each text among them.
     state : (5,) carried from call to call.
 
-    Returns DONE, or FULL where the table, the arena or word_ends has to grow.
+    Returns DONE, or FULL if the table, the arena or word_ends has to grow.
     """
     cdef Slot *slots = <Slot *> &table[0, 0]
     cdef Slot *slot
@@ -272,7 +276,7 @@ def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
     with nogil:
         while t < ends.shape[0]:
             end = ends[t]
-            # The slots of some words are on their way while the next words are read.
+            # Prefetch the slots of up to AT_ONCE words before the words are looked up.
             n_found = size = 0
             while i < end and n_found < AT_ONCE:
                 if read[text[i]] == 0:
@@ -311,7 +315,7 @@ def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
                         j, plain = behind, False
                     n_letters += 1
                 if n_letters < shortest:
-                    if j < end:  # at what ends the word
+                    if j < end:  # at the letter that ends the word
                         next_letter(&text[0], &j, end)
                     i = j
                     continue

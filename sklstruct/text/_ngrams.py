@@ -27,25 +27,26 @@ from ._texts import Texts, blocks
 
 NORMS = {None: 0, "l1": 1, "l2": 2}
 
-# Letters below have a place in the array of the children of the root.
+# Letters below this have a place in the array of the children of the root.
 _ROOTS = 1 << 16
 
-# Marks that are the nodes; arrays of nodes of a trie that does not grow.
+# Empty marks, which stand for the nodes; empty node arrays of a trie that is finished.
 _NO_MARKS = np.empty(0, np.int32)
 _NO_NODES = _NO_MARKS, np.empty(0, np.uint32)
 
-# Lengths of n-grams beyond which the longest segment is looked for.
+# With more lengths of n-grams, the length of the longest segment bounds the room.
 _MANY_LENGTHS = 32
 
-# Blocks of texts for each thread whose rows are made before they are put together.
+# Blocks of texts per thread whose rows are made before they are joined.
 _AT_ONCE = 8
 
 
 class FoundNgrams(NamedTuple):
-    """The n-grams of texts: those of each segment, and the segments of the texts.
+    """The n-grams of each segment, and the segments of the texts.
 
-    ids: nodes, or columns, of the n-grams of the segments, and at least one more entry;
-    ends: of the segments among them, ends[0] = 0. numbers, text_ends: as of `Symbols`.
+    ids: nodes, or columns, of the n-grams of the segments, and at least one more entry.
+    ends: the end of each segment among the ids; ends[0] = 0. numbers, text_ends: as in
+    `Symbols`.
     """
 
     ids: np.ndarray
@@ -64,12 +65,12 @@ class FoundNgrams(NamedTuple):
         return cls(ids, ends, read.numbers, read.text_ends)
 
     def take(self, mark: np.ndarray) -> FoundNgrams:
-        """The marks of the nodes instead of the nodes; those below 0 are left out."""
+        """Replace the nodes by their marks; marks below 0 are left out."""
         take_marks(self.ids, self.ends, mark)
         return self.fitting()
 
     def fitting(self) -> FoundNgrams:
-        """Itself, without the room that is not used; kernels prefetch one more id."""
+        """Release unused room, except one id that kernels prefetch; returns self."""
         self.ids.resize(int(self.ends[-1]) + 1, refcheck=False)
         return self
 
@@ -79,7 +80,7 @@ class _Learner:
 
     def __init__(self, reader: Reader, totals: bool, n_bytes: int) -> None:
         words = reader.words
-        if words is not None:  # the stop words; each learner learns its own words
+        if words is not None:  # a copy with the stop words: each learner learns words
             words = Words(words.letters, words.ends, words.n_stop)
         self.reader = reader._replace(words=words)
         self.table = table_of(min(max(n_bytes >> 4, 1 << 10), 1 << 20))
@@ -96,7 +97,7 @@ class _Learner:
     def learn(
         self, texts: Texts, parts: list[slice], keep: bool, stop: Any
     ) -> _Learner:
-        """Count the n-grams of these blocks of texts; keep: the n-grams found too."""
+        """Count the n-grams of blocks of texts; keep: also store the found n-grams."""
         for part in parts:
             if stop[0]:  # set by another thread; the result is not used
                 break
@@ -111,7 +112,7 @@ class _Learner:
         return self
 
     def merge(self, other: _Learner, stop: Any) -> None:
-        """Add the counts of another learner, whose texts are others."""
+        """Add the counts of another learner of other texts."""
         parent, symbol, n_texts, totals = other.counts
         if self.reader.words is not None:
             assert other.reader.words is not None
@@ -131,7 +132,7 @@ class _Learner:
         return parent, symbol, np.ascontiguousarray(seen[:, 1]), totals
 
     def _enter(self, kernel: Any, most: int, given: tuple, stop: Any) -> None:
-        """Call a kernel that adds nodes, with room for at least `most` of them."""
+        """Call a kernel that adds nodes; tables grow by at least `most` nodes."""
         words = self.reader.words
         if words is not None and words.n_words >= len(self.roots):
             more = max(len(self.roots), words.n_words)
@@ -190,14 +191,14 @@ class CountedNgrams(NamedTuple):
             learner = learners[0]
             for i in range(1, len(learners)):
                 learner.merge(learners[i], stop)
-                learners[i] = learner  # what is merged is freed
+                learners[i] = learner  # frees the merged learner
         words = learner.reader.words
         rank = np.empty(0, np.uint32) if words is None else words.ranks()
         counts: tuple = (*learner.counts, learner.found, rank)
         return cls(learner.reader, *counts)
 
     def sorted_nodes(self, keep: np.ndarray) -> np.ndarray:
-        """The nodes of a mask, sorted by their n-grams as strings."""
+        """The nodes of the mask `keep`, sorted by their n-grams as strings."""
         old, parent, symbol = self._leading_to(keep)
         if self.reader.words is not None:
             # A space sorts before all letters of words.
@@ -225,7 +226,7 @@ class CountedNgrams(NamedTuple):
         return NgramTrie(reader, parent, symbol, column[old], nodes.size), found
 
     def _leading_to(self, keep: np.ndarray) -> tuple[np.ndarray, ...]:
-        """The nodes that lead to nodes of a mask; their parents and symbols."""
+        """The nodes of a mask and the nodes above; their new parents, and symbols."""
         live = keep.astype(np.uint8)
         live[0] = 1
         live_nodes(self.parent, live)
@@ -260,7 +261,7 @@ def parents_in_order(depth: np.ndarray) -> np.ndarray:
 
 
 class NgramTrie(CheckedState):
-    """The n-grams that are columns, and what leads to them, as nodes of a trie.
+    """The n-grams that are columns, and their prefixes, as nodes of a trie.
 
     parent, symbol, column: by node, parents before their children, node 0 the root;
     column is -1 for nodes that are not a column.
@@ -281,12 +282,12 @@ class NgramTrie(CheckedState):
 
     @classmethod
     def of_terms(cls, reader: Reader, terms: Sequence[str]) -> NgramTrie:
-        """The trie of given n-grams. Words of a term have one space between them."""
+        """The trie of given n-grams; words of a term are separated by one space."""
         column_of, split = {}, [tuple(term) for term in terms]
         if reader.words is not None:
             stop = reader.words.strings()
             tokens = [TOKEN.findall(term) for term in terms]
-            # Other terms are n-grams of no text; their columns stay empty.
+            # Other terms cannot be n-grams of a text; their columns stay empty.
             split = [
                 tuple(found) if " ".join(found) == term else ()
                 for found, term in zip(tokens, terms)
@@ -331,14 +332,14 @@ class NgramTrie(CheckedState):
 
     @cached_property
     def spaces(self) -> np.ndarray:
-        """The columns of n-grams of a white space alone."""
+        """The columns of n-grams that are a single white space."""
         top = (self.parent == 0) & (self.column >= 0) & (self.reader.words is None)
         is_space = [chr(symbol).isspace() for symbol in self.symbol[top].tolist()]
         return self.column[top][np.array(is_space, dtype=bool)]
 
     @cached_property
     def tables(self) -> tuple[np.ndarray, np.ndarray]:
-        """The slots of the nodes, and those of the children of the root."""
+        """The slots of the nodes, and the slots of the children of the root."""
         n_roots = int(self.symbol.max()) + 1
         if self.reader.words is None:
             n_roots = min(n_roots, _ROOTS)
@@ -377,7 +378,7 @@ class NgramTrie(CheckedState):
         for p, s, c in zip(*(array.tolist() for array in arrays)):
             name = of_node[p] + space + parts[s] if p else parts[s]
             of_node.append(name)
-            names[c] = name  # the last one for other nodes
+            names[c] = name  # c = -1, the last entry, for nodes that are not columns
         return [names[c] for c in columns.tolist()]
 
     def found(self, texts: Texts, stop: np.ndarray) -> FoundNgrams:
@@ -427,8 +428,8 @@ class NgramTrie(CheckedState):
 class Columns(NamedTuple):
     """The columns of a trie, the options of their values, and a factor of the values.
 
-    options: as of `NgramTrie.block_rows`. found: the columns of the texts, by block,
-    if they are known; each is dropped once it is used.
+    options: arguments of `NgramTrie.block_rows`. found: the columns of the texts, by
+    block, if they are known; each block is freed once it is used.
     """
 
     trie: NgramTrie
@@ -479,7 +480,7 @@ def side_by_side(
         return values, columns, sizes.sum(axis=0).cumsum()
 
     with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
-        # One thread keeps the rows of one block, whose memory is used again.
+        # With one thread only one block of rows is in memory.
         step = _AT_ONCE * parallel.n_threads if parallel.n_threads > 1 else 1
         for first in range(0, len(every), step):
             batch = every[first : first + step]
@@ -487,8 +488,8 @@ def side_by_side(
             end = at + sum(int(ends[-1]) for _, _, ends in done)
             n = batch[-1][1].stop
             if end > data.size:
-                # With room for the other texts, if they are like these. The largest
-                # arrays grow without a copy, so that the peak is about the matrix.
+                # With room for the other texts, if they are like these. Large arrays
+                # grow without a copy, so that the peak is about the size of the matrix.
                 room = end if n == len(texts) else int(1.05 * end * len(texts) / n)
                 if len(every) == 1:
                     data, indices, _ = done[0]
@@ -501,7 +502,7 @@ def side_by_side(
                 data[at:stop_at], indices[at:stop_at] = some, columns
                 indptr[row + 1 : row + 1 + ends.size] = ends + at
                 row, at = row + ends.size, stop_at
-            done.clear()  # before the next ones are made
+            done.clear()  # before the next blocks are made
     data.resize(at, refcheck=False)
     indices.resize(at, refcheck=False)
     pointer = np.int32 if at <= INT32_MAX else np.int64

@@ -1,16 +1,16 @@
-"""Kernels that count n-grams without making a string for any of them.
+"""Kernels that count n-grams without making strings.
 
 Letters (code points) or words are *symbols*. A text is one segment of symbols, or, for
 n-grams inside words, a list of segments, each of which may occur often. Each n-gram is
 a node of a trie, and all nodes are in one table (`_slots.pxd`) whose 64-bit key is
-(parent, symbol): no two n-grams have the same key, so the counts are exact. The mark of
-a slot is what `find_ngrams` writes for the n-gram: the node while n-grams are learned;
-in a finished trie the column, or -1. The children of the root whose symbol is small
-stand in an array of slots, `roots`, at their symbol.
+(parent, symbol): no two n-grams have the same key, so the counts are exact.
+`find_ngrams` writes the mark of a slot for the n-gram: the node while n-grams are
+learned; in a finished trie the column, or -1. Children of the root with small symbols
+have their slots in an array, `roots`, at index symbol.
 
-Segments are numbered from 1 in the order of their symbols. `numbers` has the segments
-of the texts, text after text; empty: each segment occurs once, in order. `text_ends`
-has the end of each text there.
+Segments are numbered from 1 in the order in which their symbols are stored. `numbers`
+has the segments of the texts, text after text; empty: each segment occurs once, in
+order. `text_ends` has the end of each text in `numbers`.
 """
 
 from libc.math cimport log, sqrt
@@ -23,9 +23,9 @@ from ._slots cimport (
 )
 
 cdef enum:
-    # A lookup takes as long as about so many multiplications.
+    # Cost of a lookup, in multiplications.
     LOOKUP = 16
-    # Work for an entry of a row.
+    # Cost of an entry of a row, in multiplications.
     SORTED = 16
     # Places of a segment that are looked up at once.
     TOGETHER = 32
@@ -64,16 +64,16 @@ def find_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
                 int32_t[::1] found, int64_t[::1] found_ends, uint64_t[:, ::1] table,
                 uint64_t[:, ::1] roots, int32_t[::1] parent, uint32_t[::1] symbol,
                 int64_t[::1] state, int32_t[::1] stop):
-    """The marks of the n-grams of segments, which are added to the trie if `learn`.
+    """Find the marks of the n-grams of segments; `learn` adds new n-grams to the trie.
 
-    shortest, longest : symbols of an n-gram. If `padded`, a segment that is shorter
-        than `shortest` counts as a whole.
-    parent, symbol : by node; not used unless `learn`.
-    found : room for a mark for each n-gram, and one more.
+    shortest, longest : lengths of n-grams. If `padded`, a segment that is shorter than
+        `shortest` is an n-gram itself.
+    parent, symbol : by node; only used if `learn`.
+    found : room for one mark per n-gram, and one more.
     found_ends : (n_segments + 1,) found_ends[0] = 0; the end of each segment in found.
     state : (5,) carried from call to call; state[N_IDS] is the number of nodes.
 
-    Returns DONE, or FULL where the table or the arrays of nodes have to grow.
+    Returns DONE, or FULL if the table or the arrays of nodes have to grow.
     """
     cdef Slot *slots = <Slot *> &table[0, 0]
     cdef Slot *slot
@@ -85,8 +85,8 @@ def find_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
     cdef int64_t n_nodes = state[IDS], k = state[OUT]
     cdef int64_t s = state[AT_SEGMENT], i = state[AT], begin, n, least, d, end, room
     cdef const uint32_t *read
-    # Places whose n-grams of a length are looked up in turns, and their nodes: reads
-    # of memory do not wait for each other.
+    # Places whose n-grams of one length are looked up together, and their nodes, so
+    # that reads of memory do not wait for each other.
     cdef int[TOGETHER] at
     cdef int32_t[TOGETHER] node
     cdef uint64_t[TOGETHER] key
@@ -109,7 +109,7 @@ def find_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
                     break
                 for j in range(many):
                     at[j], node[j] = j, 0
-                    # Short texts: the slots of later symbols, and of pairs of them.
+                    # Short texts: prefetch slots of later symbols and pairs of symbols.
                     d = begin + i + j + TOGETHER
                     if not padded and d < symbols.shape[0]:
                         c = symbols[d - TOGETHER // 2]
@@ -190,7 +190,8 @@ def count_texts(const int32_t[::1] found, const int64_t[::1] found_ends,
 
 
 def take_marks(int32_t[::1] found, int64_t[::1] found_ends, const int32_t[::1] mark):
-    """Replace nodes by the marks that are at least 0, in place; others are left out."""
+    """Replace nodes by their marks, in place; nodes with a mark below 0 are left out.
+    """
     cdef int64_t k = 0, begin = 0, j, s
     with nogil:
         for s in range(1, found_ends.shape[0]):
@@ -205,10 +206,11 @@ def merge_nodes(const int32_t[::1] parent, const uint32_t[::1] symbol,
                 const int32_t[::1] mark, int32_t[::1] here, uint64_t[:, ::1] table,
                 uint64_t[:, ::1] roots, int32_t[::1] own_parent,
                 uint32_t[::1] own_symbol, int64_t[::1] state, int32_t[::1] stop):
-    """Add the nodes of a trie to those of `find_ngrams`, or enter them in empty tables.
+    """Add the nodes of a trie to a trie of `find_ngrams`, or to empty tables.
 
-    mark : by node, the marks of the slots; empty: the nodes.
-    here : (n_nodes,) zeros at the first call; the node of the other trie for each node.
+    parent, symbol : the trie that is added; own_parent, own_symbol : the other trie.
+    mark : by node, the marks of new slots; empty: the nodes.
+    here : (n_nodes,) zeros at the first call; output, the node of the other trie.
     """
     cdef Slot *slots = <Slot *> &table[0, 0]
     cdef Slot *slot
@@ -258,7 +260,7 @@ def live_nodes(const int32_t[::1] parent, uint8_t[::1] live):
 
 
 def parents_of(const int32_t[::1] depth, int32_t[::1] last, int32_t[::1] parent):
-    """The parents of nodes in depth-first order, by their depths; False: no tree.
+    """Find the parents of nodes in depth-first order; returns whether there is a tree.
 
     depth : (n_nodes,) 0 for the root, the first node; at least 0.
     last : room for a node of each depth. parent : (n_nodes,).
@@ -284,7 +286,7 @@ def sorted_places(const int32_t[::1] parent, const int64_t[::1] by_key,
     """The place of each node when the n-grams are sorted as strings.
 
     by_key : all nodes but the root, sorted by parent, then by symbol.
-    size, next_place : (n_nodes,) for numbers of the kernel; size is 1 everywhere.
+    size, next_place : (n_nodes,) room; size must be 1 everywhere.
     place, depth : (n_nodes,) 0 for the root, whose n-gram is empty.
     """
     cdef Py_ssize_t i, v
@@ -312,10 +314,10 @@ def fill_rows(const int32_t[::1] found, const int64_t[::1] found_ends,
     found, found_ends : the columns of the n-grams of each segment.
     idf : by column, or empty.
     logarithm : whether the value of a count is 1 + its log.
-    norm : 1 or 2, 0 for none.
-    counts : (n_columns,) zeros; bits, above, top : zeros, a bit for each column, for
-        each 64 columns and for each 4096. They sort a row in linear time, and are all
-        zero again at the end.
+    norm : 1 or 2; 0: rows are not divided.
+    counts : (n_columns,) zeros; bits, above, top : zeros, one bit per column, per 64
+        columns and per 4096 columns. They sort a row in linear time, and are zero again
+        at the end.
     ends : (n_texts,) the end of each row. After `stop` all further rows are empty.
     indices, data : room for all entries, and two more indices.
     """
@@ -365,7 +367,7 @@ def fill_rows(const int32_t[::1] found, const int64_t[::1] found_ends,
                         middle &= middle - 1
                         low = bits[base >> 6]
                         bits[base >> 6] = 0
-                        # Most often there are one to three, which need no branch.
+                        # Usually one to three bits are set, which need no branch.
                         for _first in range(3):
                             indices[k] = base + lowest(low | LAST)
                             k += low != 0

@@ -1,4 +1,4 @@
-"""Answers for texts without known n-grams: the shares of the labels."""
+"""Predictions for texts without known n-grams, by the frequencies of the labels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def without_ngrams(features: Any, rows: Any) -> NDArray:
 
 
 def with_prior(model: Any, method: str, found: Any, empty: NDArray) -> Any:
-    """Answers of a method of a TextClassifier, those of empty rows by the prior."""
+    """The results `found` of a method of a TextClassifier, with those of empty texts
+    replaced by the prior.
+    """
     if method == "decision_function" or not empty.any():
         return found
     proba = model.class_prior_[None]
@@ -54,7 +56,7 @@ def with_prior(model: Any, method: str, found: Any, empty: NDArray) -> Any:
 
 
 def _replaced(found: Any, row: NDArray, where: NDArray) -> Any:
-    """The rows of an answer, dense or sparse, with one row in the places `where`."""
+    """The result `found`, dense or sparse, with `row` at the places `where`."""
     at = np.where(where, where.size, np.arange(where.size))
     if sp.issparse(found):
         rows = sp.vstack([found, sp.csr_matrix(row, dtype=found.dtype)], format="csr")

@@ -31,14 +31,14 @@ TOKEN = re.compile(r"(?u)\b\w\w+\b")
 _SHORTEST_WORD = 2
 
 # Texts with these letters are converted to lower case one by one: the form of a sigma
-# depends on the letters around it, and the other letter becomes two.
+# depends on the letters around it, and the second letter becomes two letters.
 _BY_TEXT = "\u03a3".encode(), "\u0130".encode()
-# The letters that are read for others: each for itself.
+# An empty table of lower case: letters are kept.
 _SAME = np.empty(0, dtype=np.uint32)
 # Each segment occurs once.
 _EACH = np.empty(0, dtype=np.uint32)
 
-# Bytes of texts whose words are not numbered if only their letters are asked for.
+# Texts of fewer bytes are read letter by letter for "char_wb", not word by word.
 _FEW = 1 << 12
 
 
@@ -55,9 +55,9 @@ def _classes() -> np.ndarray:
 
 @cache
 def _lower() -> np.ndarray:
-    """The lower case of each code point but those of `_BY_TEXT`."""
+    """The lower case of each code point, except those of `_BY_TEXT`."""
     table = np.arange(0x110000, dtype=np.uint32)
-    # No letter above has an upper case.
+    # No letter above this has a lower case.
     last = 0x1FFFF
     table[: last + 1] = [ord(chr(i).lower()[0]) for i in range(last + 1)]
     return table
@@ -77,7 +77,7 @@ def grown(table: np.ndarray) -> np.ndarray:
 def _read_text(
     texts: Texts, lowercase: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Texts in UTF-8, the end of each, and the letters that are read for others."""
+    """(texts in UTF-8, end of each text, table of lower case for the kernels)."""
     text, ends = texts.packed()
     first, second = text[:-1], text[1:]
     letters = _BY_TEXT if lowercase else ()
@@ -96,10 +96,10 @@ _NO_NUMBERS = np.empty(0, dtype=np.uint32)
 
 
 class Words(CheckedState):
-    """Distinct words, numbered from 1; the first `n_stop` of them are stop words.
+    """Distinct words, numbered from 1; the first `n_stop` words are stop words.
 
-    letters, ends: the words in UTF-8, and the end of each; ends[0] is 0.
-    n_words: number of the words, with those learned since.
+    letters, ends: the words in UTF-8, and the end of each word; ends[0] is 0.
+    n_words: number of words, including the words learned since.
     """
 
     def __init__(self, letters: np.ndarray, ends: np.ndarray, n_stop: int) -> None:
@@ -128,7 +128,7 @@ class Words(CheckedState):
         known = [table_of(n), np.empty_like(self.letters), np.zeros_like(self.ends)]
         grows.__dict__["known"] = known
         numbers = grows.add(self.letters, self.ends[1:])
-        # Bytes that are not UTF-8 are not entered as they are.
+        # Invalid UTF-8 is changed when it is entered.
         same = np.array_equal(known[1][: self.letters.size], self.letters)
         if numbers.size != n or grows.n_words != n or not same:
             raise ValueError(
@@ -138,19 +138,19 @@ class Words(CheckedState):
 
     @property
     def learned(self) -> tuple[np.ndarray, np.ndarray]:
-        """The letters and the ends of all words, also of those learned since."""
+        """The letters and the ends of all words, including the words learned since."""
         _, letters, ends = self.known
         ends = ends[: self.n_words + 1]
         return letters[: ends[-1]], ends
 
     def strings(self, numbers: np.ndarray = _NO_NUMBERS) -> list[str]:
-        """The stop words, and then the words of these numbers."""
+        """The stop words, then the words with these numbers, as strings."""
         packed = self.chosen(numbers)
         ends = packed.ends[1:]
         return unpack_strings("letters", (packed.letters, ends), ERRORS).tolist()
 
     def ranks(self) -> np.ndarray:
-        """The place of each word, by its number, when all are sorted as strings."""
+        """The place of each word, by its number, if all words are sorted as strings."""
         letters, ends = self.learned
         start, size = ends[:-1], np.diff(ends)
         # Sorted by the first eight bytes; UTF-8 sorts as the code points do.
@@ -176,7 +176,7 @@ class Words(CheckedState):
         return rank
 
     def chosen(self, numbers: np.ndarray) -> Words:
-        """The stop words, and then the words of these numbers."""
+        """The stop words, then the words with these numbers, as `Words`."""
         letters, ends = self.learned
         of = np.append(np.arange(self.n_stop), numbers - 1)
         size = np.diff(ends)[of]
@@ -186,7 +186,7 @@ class Words(CheckedState):
         return Words(out, np.append(0, np.cumsum(size)), self.n_stop)
 
     def add(self, text: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """The numbers of words in UTF-8, which are learned."""
+        """Learn words in UTF-8; returns their numbers."""
         return self.number(text, ends, _SAME, True, ANY)[0]
 
     def number(
@@ -199,7 +199,8 @@ class Words(CheckedState):
     ) -> tuple[np.ndarray, np.ndarray]:
         """The numbers of the words of texts, and the end of each text among them.
 
-        kind: WORD leaves out stop words and words of one letter.
+        kind: the class of letters; with WORD, stop words and words of one letter are
+        left out.
         """
         shortest, n_stop = (_SHORTEST_WORD, self.n_stop) if kind == WORD else (1, 0)
         out = np.empty(text.size // shortest + 1, dtype=np.uint32)
@@ -228,10 +229,10 @@ class Words(CheckedState):
 
 
 class Symbols(NamedTuple):
-    """The symbols of texts, in segments that hold whole n-grams.
+    """The symbols of texts, in segments; no n-gram crosses segments.
 
     numbers: the segments of the texts, from 1, text after text; empty: each segment
-    occurs once, in order. text_ends: the end of each text among them.
+    occurs once, in order. text_ends: the end of each text in `numbers`.
     """
 
     symbols: np.ndarray
@@ -241,7 +242,7 @@ class Symbols(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """How texts are cut into symbols; `words` is None for n-grams of letters."""
+    """Splits texts into symbols; `words` is None for n-grams of letters."""
 
     analyzer: str
     shortest: int
@@ -255,7 +256,7 @@ class Reader(NamedTuple):
 
     @property
     def lengths(self) -> tuple[int, int, bool]:
-        """Shortest, longest; whether shorter segments count as a whole."""
+        """(shortest, longest, whether a shorter segment is an n-gram itself)."""
         return self.shortest, self.longest, self.padded
 
     def read(self, texts: Texts, learn: bool = False) -> Symbols:
@@ -265,7 +266,7 @@ class Reader(NamedTuple):
             return Symbols(symbols, ends, _EACH, np.arange(1, ends.size + 1))
         if not self.padded or text.size < _FEW:
             return Symbols(*_letters(text, ends, lower, self.padded))
-        # Texts repeat their words: the letters of each word are read once.
+        # Texts repeat words: the letters of each distinct word are read once.
         words, n = Words.of(()), 16 + (text.size >> 4)
         words.known = [table_of(n), np.empty(n << 3, np.uint8), np.zeros(n, np.int64)]
         numbers, text_ends = words.number(text, ends, lower, True, RUN)

@@ -18,8 +18,7 @@ from ._targets import log_loss_of
 from ._texts import as_texts
 from ._vectorizer import equal_parts, joined
 
-# Parts of the largest weight that are tried, and the most that the log-loss of texts
-# may rise by.
+# Thresholds that are tried, and the largest factor by which the log-loss may increase.
 _PARTS = 0.03, 0.05, 0.07, 0.1, 0.15, 0.2
 _MOST_RISE = 1.02
 
@@ -40,7 +39,7 @@ class ReducedMixin:
 
     @property
     def weight_threshold_(self) -> float:
-        """Of a reduced model, the part of the largest weight that weights exceed."""
+        """Fraction of the largest weight of a class that all kept weights exceed."""
         if self.reduced_ is None:
             raise AttributeError("weight_threshold_ is an attribute of reduced models")
         return self.reduced_.threshold
@@ -48,23 +47,23 @@ class ReducedMixin:
     def reduce(
         self, X: Any = None, y: Any = None, *, weight_threshold: float = 0.02
     ) -> Self:
-        """A small and fast copy: weights of 8 bits, without the smallest ones.
+        """A small and fast copy: weights of 8 bits, without small weights.
 
         The copy reads the n-grams of a text and adds up the scores in one pass.
 
         Parameters
         ----------
         X : iterable of str, default=None
-            Texts that `fit` has not seen: the largest threshold of .03, .05, .07, .1,
-            .15 and .2 is chosen that raises their log-loss by at most 2 %. None:
-            `weight_threshold`.
+            Texts that `fit` has not seen. The threshold is increased to 0.03, 0.05,
+            0.07, 0.1, 0.15 and 0.2 as long as the log-loss on X is at most 2 % above
+            the log-loss with `weight_threshold`. None: `weight_threshold` is used.
 
         y : array-like of shape (n_texts,), or indicator of (n_texts, n_labels)
-            Labels of X, in the form that `fit` was given.
+            Labels of X, in the form of the y of `fit`.
 
         weight_threshold : float, default=0.02
-            Weights of at most this part of the largest weight of their class (or node)
-            are left out, in [0, 1). With X the threshold that others are compared with.
+            Weights of at most this fraction of the largest weight of their class (or
+            child of a node) are left out, in [0, 1). With X, the smallest threshold.
 
         Returns
         -------
@@ -104,27 +103,28 @@ class ReducedMixin:
         return found
 
     def _with(self, reduced: Reduced) -> Self:
-        """A copy that answers by reduced weights."""
+        """A copy that predicts by reduced weights."""
         found = copy(self)
         found.reduced_ = reduced
         found.estimator_ = reduced.model.classifier(self.n_jobs)
         return found
 
     def save(self, path_or_file: Any) -> None:
-        """Write the model, reduced if it is not yet, to a file.
+        """Write the model to a file; a model that is not reduced is reduced first.
 
         The file has weights of 8 bits. `load` reads it without running code.
 
         Parameters
         ----------
         path_or_file : str, os.PathLike or binary file object
-            A path that ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed, and cannot
-            be mapped. An older file stays as it was until the new one is complete.
+            A file whose path ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed, and
+            cannot be mapped. An existing file is replaced when the new file is
+            complete.
 
         Raises
         ------
         ValueError
-            As `reduce`, or if labels are neither strings nor integers.
+            As in `reduce`, or if labels are neither strings nor integers.
         OSError
             If the file cannot be written.
         """
@@ -145,9 +145,9 @@ class ReducedMixin:
 
     @classmethod
     def load(cls, path_or_file: Any) -> Self:
-        """The model in a file of `save`.
+        """Read a model that `save` has written.
 
-        A plain file is mapped: its weights take memory only where they are read, and
+        A plain file is mapped: only the weights that are read take memory, and
         processes share them.
 
         Parameters
@@ -163,7 +163,7 @@ class ReducedMixin:
         Raises
         ------
         ValueError
-            If the file is damaged or is not one of `save`.
+            If the file is damaged or was not written by `save`.
         OSError
             If the file cannot be read.
         """

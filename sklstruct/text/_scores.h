@@ -1,8 +1,8 @@
 /* Scores of a text by weights of 8 bits, which are stored by column.
  *
- * The weights of column f are scale[f] times the bytes weights[at[f]], ... A column with a
- * byte for each of the m scores has no gaps; in others gaps[before[f]], ... are the
- * numbers of scores that are passed over before each byte.
+ * The weights of column f are scale[f] times the bytes from weights[at[f]] on. A column
+ * with m bytes, one per score, has no gaps. For other columns the numbers from
+ * gaps[before[f]] on say how many scores are skipped before each byte.
  */
 #ifndef SKLSTRUCT_SCORES_H
 #define SKLSTRUCT_SCORES_H

@@ -20,20 +20,20 @@ from ._vectorizer import NgramVectorizer
 _LARGEST = 127
 _LONGEST_GAP = 255
 
-# Largest bias and scale: squares of the scores must not overflow. A bias that is larger
-# stands for a probability of 1.
+# Largest bias and scale: squares of the scores must not overflow. A larger bias would
+# only stand for a probability of 1.
 _MOST = 1e12
 
-# Columns with so large a part of all weights have a byte for each score: adding up
-# consecutive bytes is several times as fast.
+# A column with at least this fraction of nonzero weights has one byte per score: adding
+# up consecutive bytes is several times as fast.
 _WHOLE = 0.15
 
 
 class ByteWeights(CheckedState):
     """Weights (n_scores, n_columns) of 8 bits, with one scale for each column.
 
-    count: by column, the number of its bytes. gap: the scores that are passed over
-    before each byte, of columns with fewer than n_scores bytes. bias: by score.
+    count: by column, the number of its bytes. gap: for columns with fewer than n_scores
+    bytes, the number of scores that are skipped before each byte. bias: by score.
     """
 
     def __init__(
@@ -50,7 +50,9 @@ class ByteWeights(CheckedState):
 
     @classmethod
     def of(cls, weights: sp.csr_matrix, bias: NDArray, threshold: float) -> ByteWeights:
-        """Rounded, without those of at most this part of the largest of their score."""
+        """Rounded weights, without weights up to `threshold` times the largest of their
+        score.
+        """
         W = sp.csr_matrix(weights, dtype=np.float32, copy=True)
         n_scores, n_columns = W.shape
         row = np.repeat(np.arange(n_scores), np.diff(W.indptr))
@@ -66,11 +68,11 @@ class ByteWeights(CheckedState):
         score, column, value = W.indices[kept], column[kept], value[kept]
         number = np.bincount(column, minlength=n_columns)
         whole = number >= _WHOLE * n_scores
-        # Columns of the other kind, with bytes of 0 where a gap would be too long.
+        # Other columns, with additional bytes of 0 if a gap would be too long.
         part = ~whole[column]
         gap, c, v = _with_gaps(score[part], column[part], value[part])
         count = np.bincount(c, minlength=n_columns)
-        # A column that the filling made as long as a whole one would be read as one.
+        # Additional zeros never make a column n_scores long: it would be read as whole.
         count[whole] = n_scores
         number_of = np.cumsum(whole) - 1
         dense = np.zeros((int(whole.sum()), n_scores), dtype=np.int8)
@@ -157,7 +159,7 @@ class ByteWeights(CheckedState):
         )  # fmt: skip
 
     def scores(self, rows: sp.csr_matrix) -> NDArray:
-        """(n_rows, n_scores) of rows of n-grams."""
+        """Scores (n_rows, n_scores) of rows of n-grams."""
         data = rows.data.astype(np.float32, copy=False)
         indices = rows.indices.astype(np.int32, copy=False)
         z = np.tile(self.bias, (rows.shape[0], 1))
@@ -167,11 +169,11 @@ class ByteWeights(CheckedState):
 
 
 class Reduced(NamedTuple):
-    """A classifier as weights of 8 bits and what follows their scores."""
+    """A classifier as weights of 8 bits, and the model of their scores."""
 
     model: ScoreModel
     weights: ByteWeights
-    threshold: float  # parts of the largest weight that are left out
+    threshold: float  # fraction of the largest weight up to which weights are dropped
 
     @classmethod
     def of(
@@ -183,9 +185,10 @@ class Reduced(NamedTuple):
 
 
 def _with_gaps(score, column, value):
-    """(gaps, columns, values) of entries sorted by column and score, with more zeros.
+    """(gaps, columns, values) of entries that are sorted by column and score.
 
-    A gap beyond the longest becomes longest gaps, each before a value of 0, and a rest.
+    A gap above `_LONGEST_GAP` is split: longest gaps, each before an additional value
+    of 0, and the rest.
     """
     first = np.append(True, column[1:] != column[:-1])[: column.size]
     before = np.where(first, -1, np.append(-1, score[:-1])[: score.size])
@@ -198,9 +201,9 @@ def _with_gaps(score, column, value):
 
 
 def empty_rows(ends: NDArray, indices: NDArray, spaces: NDArray) -> NDArray:
-    """Whether each row has no entry in a column but those of `spaces`.
+    """Whether each row has entries in the columns `spaces` only, or no entry.
 
-    Every text has the n-gram of the space around a word, which says nothing about it.
+    Every text has the n-gram of a single space, which says nothing about the text.
     """
     n_entries = np.append(0, np.cumsum(~np.isin(indices, spaces)))
     return np.diff(n_entries[ends], prepend=0) == 0
@@ -214,7 +217,7 @@ def text_scores(
 ) -> tuple[NDArray, NDArray]:
     """(scores (n_texts, n_scores), whether each text is empty as in `empty_rows`).
 
-    Each vectorizer has the same part of a row.
+    The parts of a row by the vectorizers have equal lengths.
     """
     z = np.empty((len(texts), weights.bias.size), dtype=np.float32)
     empty = np.ones(len(texts), dtype=bool)

@@ -20,7 +20,7 @@ def add_scores(const int32_t[::1] indices, const float[::1] data,
     """Add `factor` times the scores of rows to z (n_rows, n_scores).
 
     indices, data : columns and values of the rows; ends : (n_rows,) the end of each.
-    at, before : (n_columns + 1,) where the weights and the gaps of a column begin.
+    at, before : (n_columns + 1,) the first weight and the first gap of each column.
     scale : (n_columns,). weight, gap : at least one entry each.
     """
     cdef Watch watch = watch_of(stop)

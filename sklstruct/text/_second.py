@@ -1,12 +1,12 @@
-"""The second stage for several labels per text: labels from the answers for all labels.
+"""The second stage for several labels per text: stacking.
 
 Whether a text has a label depends on its other labels, which the binary problems of the
-labels do not see. A second linear classifier learns each label from the answers of the
-first classifier for all labels (stacking; Godbole & Sarawagi, PAKDD 2004). The answers
-for texts that a classifier has learned are too certain. So the second classifier learns
-from answers of classifiers that had not learned the text, one for each of `_FOLDS`
-folds. The probabilities are the mean of both: the second classifier alone is worse if
-few training texts resemble the new ones.
+labels do not see. A second linear classifier learns each label from the probabilities
+that the first classifier gives to all labels (stacking; Godbole & Sarawagi, PAKDD
+2004). Probabilities of texts that a classifier has learned are too certain. So the
+second classifier learns from out-of-fold probabilities, with `_FOLDS` folds. The
+result is the mean of the probabilities of both: the second classifier alone is worse if
+few training texts resemble the new texts.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from ._scores import Reduced
 
 _FOLDS = 3
 
-# Tolerance of the fits that leave out a fold, whose answers need not be exact, and of
-# the second classifier. With a tolerance of .01 the second classifier takes more than
+# Tolerance of the fits that leave out a fold, which need not be exact, and of the
+# second classifier. With a tolerance of 0.01 the second classifier takes more than
 # twice the time, and its labels are not better.
 _ROUGH = 0.1
 
-# The second stage is worse for labels of few texts: 12 to 18 for each label were too
-# few, 130 enough. More labels than `_MOST_LABELS` have too many pairs of labels: the
-# weights are a dense matrix.
+# The second stage is worse for labels of few texts: 12 to 18 texts per label were too
+# few, 130 enough. The weights are a dense matrix of pairs of labels, too large for more
+# than `_MOST_LABELS` labels.
 FEWEST_TEXTS, _FEWEST_EACH = 1000, 50
 _MOST_LABELS = 1000
 
-# The inverse of the regularisation strength, for columns that are near 1 for a label
-# that is there.
+# The inverse of the regularisation strength, for columns that are about 1 if a text has
+# the label.
 _C = 0.1
 
-# Log-odds of at most -`_NEAR`, and probabilities of at most `_LEAST`, are columns of 0.
-# Larger log-odds than `_SURE` are as sure as `_SURE`.
+# Columns are 0 for log-odds of at most -`_NEAR`, and for probabilities of at most
+# `_LEAST`. Log-odds are clipped at `_SURE`.
 _NEAR, _SURE, _LEAST = 4.0, 20.0, 0.02
 
 
@@ -58,8 +58,8 @@ def _log_mean(first: NDArray, second: NDArray) -> NDArray:
 def answer_columns(log_proba: NDArray) -> sp.csr_matrix:
     """Two columns for each label, from log P: max(0, 1 + log-odds / 4), and P.
 
-    Both are 0 for most labels. A linear function of the log-odds alone is a linear
-    function of the row, which the first classifier could have learned.
+    Both are 0 for most labels. Log-odds without the nonlinearities would not help: they
+    are linear in the row, and the first classifier could have learned that function.
     """
     odds = np.minimum(log_proba - log_other(log_proba), _SURE)
     proba = np.exp(log_proba)
@@ -83,7 +83,7 @@ def second_stage(
     """
     n = weight.size
     rough = clone(estimator).set_params(
-        # to build the trees takes as long as to fit the nodes
+        # building the trees again would take as long as fitting the nodes
         taxonomy=tuple(estimator.taxonomies_),
         estimator__tol=_ROUGH,
         threshold=0.5,
@@ -99,8 +99,8 @@ def second_stage(
         return Reduced.of(*ScoreModel.of(model), 0.0)
 
     with warnings.catch_warnings():
-        # of rare labels, about which the fit of all texts has warned, and of columns of
-        # several lengths
+        # warnings of rare labels, which the fit of all texts has given, and of rows of
+        # different lengths
         warnings.simplefilter("ignore")
         for k in range(_FOLDS):
             learned, held = fold != k, rows[fold == k]
@@ -111,7 +111,7 @@ def second_stage(
                 parts.append(answer_columns(model.predict_log_proba(held[part])))
         place = np.argsort(np.argsort(fold, kind="stable"))
         columns = sp.vstack(parts, format="csr")[place]
-        # the threshold of probabilities of texts that neither classifier has learned
+        # for the threshold: probabilities of texts that neither classifier has learned
         out, without = np.flatnonzero(fold == 0), fitted(np.flatnonzero(fold))
         stage = fitted(np.arange(n))
 
@@ -122,7 +122,7 @@ def second_stage(
         return _log_mean(first, _log_proba(without, held, rough.n_jobs))
 
     threshold = choose_threshold(rows_of, Targets.of_indicator(Y[out]), weight[out])
-    kind = estimator.label_columns_  # answers are of the kind of y
+    kind = estimator.label_columns_  # `predict` returns the type of y
     model = stage.model._replace(threshold=threshold, columns=kind)
     return stage._replace(model=model)
 
@@ -134,7 +134,7 @@ def _log_proba(stage: Reduced, columns: sp.csr_matrix, n_jobs: int | None) -> ND
 
 
 def answer_of(stage: Reduced, method: str, first: NDArray, n_jobs: int | None) -> Any:
-    """The answer of a method of a classifier, from log P of the first classifier."""
+    """The result of a method of a classifier, from log P of the first classifier."""
     second = _log_proba(stage, answer_columns(first), n_jobs)
     log_proba = _log_mean(first, second)
     if method == "predict_log_proba":

@@ -1,12 +1,12 @@
-# Open tables with linear probing, at most half full, of words and of n-grams.
+# Hash tables of words and of n-grams, with linear probing, at most half full.
 #
-# A slot is 16 bytes, read as two numbers of a table: the key, then the id (0: the slot
-# is empty) and a mark.
+# A slot is 16 bytes, two 64-bit numbers: the key, then the id (0: the slot is empty)
+# and a mark.
 
 from libc.stdint cimport int32_t, uint64_t
 
 cdef enum:
-    # Entries of `state`, and what kernels that fill a table return.
+    # Entries of `state`, and results of kernels that fill a table.
     AT_TEXT = 0
     AT_SEGMENT = 1
     AT = 2

@@ -1,4 +1,4 @@
-"""Labels of texts: one for each, lists of names, or an indicator matrix."""
+"""Labels of texts: one label per text, lists of names, or an indicator matrix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..symbols import encode, label_array, plain_list
 
 
 def label_lists(y: Any) -> list[Any] | None:
-    """The lists, tuples, sets or arrays of strings of y, one for each text.
+    """y as a list of lists, tuples or sets of strings, one per text.
 
     None if y has another form.
     """
@@ -51,7 +51,7 @@ def learn_names(lists: list[Any], sparse: bool) -> tuple[Any, NDArray]:
     if Y.shape[1] < 2:
         raise ValueError(
             f"y holds lists of {Y.shape[1]} label: several labels per text need two or "
-            "more; pass the labels themselves, with another label for the other texts"
+            "more labels; pass one label per text, with another label for the others"
         )
     return Y, binarizer.classes_
 
@@ -65,9 +65,9 @@ def binarized(lists: list[Any], classes: NDArray) -> Any:
 
 
 def rows_are_equal(lists: list[Any], Y: Any, classes: NDArray) -> NDArray:
-    """Whether each list of names is the row of an indicator matrix.
+    """Whether each list of names equals the row of an indicator matrix.
 
-    A name that is not in `classes` is in no row.
+    A list with a name that is not in `classes` is not equal to any row.
     """
     known = set(classes.tolist())
     check_samples(Y.shape[0], len(lists))
@@ -100,8 +100,8 @@ def indicator_of(y: Any, classes: NDArray, several: bool, n_texts: int) -> Any:
 def label_columns(answers: list[NDArray], classes: list[NDArray], method: str) -> Any:
     """The probability of each label, or its logarithm, in one matrix.
 
-    answers: as classifiers give them that learn a target for each label. An array has a
-    column for each of 0 and 1 that the training texts had for the label.
+    answers: one array per label, as multi-output classifiers of scikit-learn return. An
+    array has a column for each value (0, 1) that the label had in training.
     """
     never = np.full(len(answers[0]), 0.0 if method == "predict_proba" else -np.inf)
     pairs = zip(answers, classes)
@@ -109,7 +109,7 @@ def label_columns(answers: list[NDArray], classes: list[NDArray], method: str) -
 
 
 def label_shares(y: Any, classes: NDArray, weight: NDArray) -> NDArray:
-    """The share of the weight of the texts that each label has."""
+    """The fraction of the total weight of the texts that have each label."""
     if are_several(y):
         return np.asarray(as_indicator(y, "y").T @ weight / weight.sum())
     code = encode(one_each(y), classes)
@@ -119,7 +119,7 @@ def label_shares(y: Any, classes: NDArray, weight: NDArray) -> NDArray:
 
 
 def log_loss_of(model: Any, texts: Sized, y: Any) -> float:
-    """Mean log-loss (nats per text); of several labels the sum over all of them."""
+    """Mean log-loss in nats per text; several labels are summed."""
     several = model.estimator_.multilabel_
     right = indicator_of(y, model.classes_, several, len(texts)).toarray() > 0
     log_proba = model.predict_log_proba(texts)

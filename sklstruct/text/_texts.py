@@ -1,4 +1,4 @@
-"""Texts as UTF-8: of lists of strings, and in the buffers of Arrow columns."""
+"""Texts as UTF-8, from lists of strings or the buffers of Arrow columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .._checks import INT32_MAX
 from ..symbols import is_missing, plain_list, unpack_strings
 from ._arrow_fast import ArrowStrings, gather, string_places
 
-# Bytes that are read at a time: many words are repeated, and the arrays are small.
+# Bytes per block: large enough that words repeat, and small enough for the cache.
 _BLOCK = 1 << 18
 
 # Texts may hold lone surrogates, and so may their words, n-grams and labels.
@@ -19,10 +19,10 @@ ERRORS = "surrogatepass"
 
 
 class Texts:
-    """Texts in memory: the address of the UTF-8 of each, and its size in bytes.
+    """Texts in memory: the address of the UTF-8 of each text, and its size in bytes.
 
-    owner: what keeps the bytes in memory. checked: whether they are known to be UTF-8,
-    or that with lone surrogates.
+    owner: the object that keeps the bytes in memory. checked: whether the bytes are
+    known to be UTF-8, possibly with lone surrogates.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Texts:
     @classmethod
     def of_list(cls, texts: list[Any]) -> Texts:
         """Texts of a list; a ValueError names the first entry that is not a string."""
-        texts = list(texts)  # no other code can take a string out of it
+        texts = list(texts)  # a copy, which keeps the strings alive
         address, sizes = np.empty(len(texts), np.uint64), np.empty(len(texts), np.int64)
         i = string_places(texts, address, sizes)
         if i < len(texts):
@@ -48,12 +48,12 @@ class Texts:
 
     @classmethod
     def of_arrow(cls, column: Any) -> Texts | None:
-        """The strings of an Arrow column; None for objects of another kind."""
+        """The strings of an Arrow column; None for any other object."""
         kind = getattr(column, "dtype", None)
         if hasattr(kind, "pyarrow_dtype") or getattr(kind, "storage", "") == "pyarrow":
             # a Series of pandas, or its array
             column = getattr(column, "array", column).__arrow_array__()
-        elif hasattr(column, "iloc"):  # others, which pandas would convert
+        elif hasattr(column, "iloc"):  # other columns, which pandas would convert
             return None
         if hasattr(column, "__arrow_c_stream__"):
             owner = ArrowStrings(stream=column.__arrow_c_stream__())
@@ -90,7 +90,7 @@ class Texts:
         gather(self.address, self.sizes, data)
         if self.checked:
             return data, ends
-        # A letter that is cut in two is wrong, though the bytes together are UTF-8.
+        # A letter that two texts share is an error, even if all bytes are UTF-8.
         cut = ends[:-1][self.sizes[1:] > 0]
         cut = cut[data[cut] & 0xC0 == 0x80]
         try:
@@ -141,7 +141,7 @@ def as_texts(X: Any, least: int = 0) -> Texts:
 
 
 def blocks(texts: Texts) -> Iterator[slice]:
-    """Slices of texts of about as many bytes."""
+    """Slices of texts of about `_BLOCK` bytes each."""
     ends = np.cumsum(texts.sizes)
     start = 0
     while start < ends.size:

@@ -27,10 +27,10 @@ from ._ngrams import Columns, CountedNgrams, FoundNgrams, NgramTrie, side_by_sid
 from ._reading import TOKEN, Reader, Words
 from ._texts import Texts, as_texts
 
-# Most n-grams that are kept from the first pass to the second, 4 bytes each, if all
-# bytes of the texts begin n-grams.
+# Largest number of n-grams (4 bytes each) that are kept from the first pass to the
+# second; every byte of the texts is assumed to begin n-grams.
 _MOST_KEPT = 1 << 26
-# Bounds of the number of texts that hold an n-gram.
+# Constraints of `min_df` and `max_df`.
 _NUMBER_OR_SHARE = [
     Interval(numbers.Integral, 1, None, closed="left"),
     Interval(RealNotInt, 0, 1, closed="both"),
@@ -103,18 +103,19 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         Only for ``analyzer="word"``.
 
     min_df : int or float, default=1
-        Fewest training texts that have an n-gram. An int of at least 1 is a number of
-        texts; a float from 0 to 1 is a share.
+        Least number of training texts with an n-gram. An int of at least 1 is a number
+        of texts; a float from 0 to 1 is a fraction.
 
     max_df : int or float, default=1.0
-        N-grams in more training texts are left out; a number or a share, as `min_df`.
+        N-grams in more training texts are left out. An int or a float as in `min_df`.
 
     max_features : int or None, default=None
         Largest number of n-grams; the most frequent n-grams are kept. At least 1.
 
     vocabulary : mapping, iterable of str or None, default=None
-        N-grams of the columns, in this order, or with their columns. `min_df`, `max_df`
-        and `max_features` are not used then. None: the n-grams of the training texts.
+        N-grams of the columns, in this order, or a mapping to their columns. `min_df`,
+        `max_df` and `max_features` are then ignored. None: the n-grams of the training
+        texts.
 
     use_idf : bool, default=True
         Whether to multiply by the inverse document frequency. For the matrix of counts
@@ -188,8 +189,8 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         "n_jobs": N_JOBS,
     }
 
-    # Of the values, which are computed in float64. `TextClassifier` sets "float32" for
-    # its vectorizers: the values take half of the memory, and its models are float32.
+    # Type of the values, which are computed in float64. `TextClassifier` sets "float32"
+    # for its vectorizers: it takes half of the memory, and its models are float32.
     _dtype = "float64"
 
     def __init__(
@@ -240,7 +241,8 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         Raises
         ------
         ValueError
-            If a parameter or X is wrong, or no n-gram is left.
+            If a parameter is out of its range, X is not a list of strings, or no n-gram
+            is left.
         """
         self._fit(as_texts(X), keep=False)
         return self
@@ -259,12 +261,12 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         Returns
         -------
         rows : CSR matrix of shape (n_texts, n_features)
-            As `transform`.
+            As in `transform`.
 
         Raises
         ------
         ValueError
-            As `fit`.
+            As in `fit`.
         """
         return rows_of(self, as_texts(X), fit=True)
 
@@ -274,8 +276,8 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         Parameters
         ----------
         X : iterable of str
-            Texts. Other n-grams than those of the columns are not counted; a text
-            without any n-gram of a column has a row of zeros.
+            Texts. N-grams that are not columns are ignored; a text without any n-gram
+            of a column has a row of zeros.
 
         Returns
         -------
@@ -286,7 +288,7 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         Raises
         ------
         ValueError
-            If X is one string, or holds something else than strings.
+            If X is one string, or has an entry that is not a string.
         """
         check_is_fitted(self)
         return rows_of(self, as_texts(X))
@@ -316,11 +318,11 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         return hasattr(self, "trie_")
 
     def _reader(self) -> Reader:
-        """How texts are cut into symbols, by the checked parameters."""
+        """The reader of texts for the checked parameters."""
         if callable(self.analyzer):
             raise ValueError(
                 'analyzer must be "word", "char" or "char_wb", got a callable; use '
-                "sklearn.feature_extraction.text.TfidfVectorizer for own functions"
+                "sklearn.feature_extraction.text.TfidfVectorizer for a callable"
             )
         bounds = self.ngram_range
         whole = all(isinstance(n, numbers.Integral) for n in bounds)
@@ -346,7 +348,7 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def _fit(self, texts: Texts, keep: bool) -> list[FoundNgrams] | None:
-        """Learn from texts; keep: the columns found in them, if there is room."""
+        """Learn from texts; keep: return the columns in the texts if there is room."""
         found = None
         reader = self._reader()
         n_lengths = reader.longest - reader.shortest + 1
@@ -378,7 +380,7 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         return found
 
     def _bounds(self, n_texts: int) -> tuple[float, float]:
-        """Fewest and most texts that have the n-gram of a column."""
+        """Least and largest number of texts that have the n-gram of a column."""
         low, high = (
             bound if isinstance(bound, numbers.Integral) else bound * n_texts
             for bound in (self.min_df, self.max_df)
@@ -407,14 +409,14 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
             )
         nodes = counted.sorted_nodes(keep)
         if self.max_features is not None and nodes.size > self.max_features:
-            # The sort of scikit-learn, on the same numbers: ties end as there.
+            # The sort of scikit-learn on equal numbers, so that ties are broken alike.
             total = counted.totals[nodes].astype(np.float64)
             chosen = (-total).argsort()[: self.max_features]
             nodes = nodes[np.sort(chosen)]
         return nodes
 
     def row_options(self, dtype: Any) -> dict[str, Any]:
-        """How the values of rows are computed, for `NgramTrie.block_rows`."""
+        """The arguments of `NgramTrie.block_rows` for the values of rows."""
         return {
             "idf": self.idf_ if self.use_idf else None,
             "logarithm": self.sublinear_tf,
@@ -424,9 +426,9 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
 
 
 def parts_of(features: Any) -> dict[str, tuple[NgramVectorizer, float]]:
-    """The parts of a vectorizer of texts, by name, with the factor of each part.
+    """The `NgramVectorizer` parts of a vectorizer of texts by name, with their factors.
 
-    The dict is empty if a part is of another kind.
+    The dict is empty if a part is not an `NgramVectorizer`.
     """
     parts = {"": (features, 1.0)}
     if isinstance(features, FeatureUnion):
@@ -445,10 +447,10 @@ def parts_of(features: Any) -> dict[str, tuple[NgramVectorizer, float]]:
 
 
 def joined(parts: dict[str, NgramVectorizer]) -> Any:
-    """One vectorizer of some; each has an equal part of the length of a row."""
+    """One vectorizer from several; their parts of a row have equal lengths."""
     if len(parts) == 1:
         return next(iter(parts.values()))
-    # A number of Python leaves the rows in their type.
+    # A Python float does not change the dtype of the rows.
     share = float(1 / np.sqrt(len(parts)))
     return FeatureUnion(
         list(parts.items()), transformer_weights=dict.fromkeys(parts, share)
@@ -468,7 +470,7 @@ def equal_parts(features: Any) -> dict[str, NgramVectorizer]:
 
 
 def names_of(features: Any, columns: np.ndarray) -> list[str]:
-    """The names of some columns, of those that texts have."""
+    """The n-grams of some columns."""
     parts, first = parts_of(features), 0
     if not parts:
         try:
@@ -490,7 +492,7 @@ def names_of(features: Any, columns: np.ndarray) -> list[str]:
 
 
 def rows_of(features: Any, texts: Texts, fit: bool = False, y: Any = None) -> Any:
-    """The rows of texts, from which (and y) the vectorizer learns first if `fit`."""
+    """The rows of texts; if `fit`, the vectorizer first learns from the texts and y."""
     parts = parts_of(features)
     if not parts:
         given = list(texts)

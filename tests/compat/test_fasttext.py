@@ -368,7 +368,7 @@ def test_a_file_that_is_cut_is_refused(definition, tmp_path):
         (64, "<3i", (2**31 - 1, 2**31 - 5, 4), "the dictionary needs 2147483"),
         (72, "<i", -1, "damaged: 12 entries"),
         (84, "<q", 2**40, "the list of kept buckets needs 8796093022208 bytes"),
-        (84, "<q", 0, "the words are pruned and the matrix holds no codes"),
+        (84, "<q", 0, "the words are pruned but the matrix has no codes"),
         (105, "<b", 1, "entry 0 of 12 is not a word"),
     ],
 )
@@ -448,7 +448,7 @@ def test_labels_that_are_not_utf8(tmp_path):
         (["a", "b\n"], ValueError, r"text\[1\] has a line feed"),
         (b"a", TypeError, "text must be a str, got bytes, or a list"),
         (None, TypeError, "text must be a str, got NoneType"),
-        (("a",), TypeError, "text must be a str, got tuple, or a list of them"),
+        (("a",), TypeError, "text must be a str, got tuple, or a list of str"),
         (["a", b"b"], TypeError, r"text\[1\] must be a str, got bytes"),
         (["a", None], TypeError, r"text\[1\] must be a str, got NoneType"),
         (["a", float("nan")], TypeError, r"text\[1\] must be a str, got float"),

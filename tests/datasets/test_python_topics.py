@@ -29,7 +29,7 @@ def test_same_answer_twice_and_no_shared_state():
 
 def test_readable_error_without_the_module(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
-    with pytest.raises(ModuleNotFoundError, match="use a text of your own"):
+    with pytest.raises(ModuleNotFoundError, match="use another text"):
         load_python_topics()
 
 

@@ -77,8 +77,8 @@ def test_files_have_the_same_columns(tmp_path):
     [
         ("", "no samples"),
         ("2 3 4\n1 0:1\n", "says that it holds 2 samples"),
-        (f"1 3 {10**20}\n1 0:1\n", "no more than 2.31 of each"),
-        (f"1 {2**31 + 1} 4\n1 0:1\n", "no more than 2.31 of each"),
+        (f"1 3 {10**20}\n1 0:1\n", "at most 2.31 of each"),
+        (f"1 {2**31 + 1} 4\n1 0:1\n", "at most 2.31 of each"),
         ("1 3 4\n1 5:1\n", "of 3 features"),
         ("1 3 4\n4 0:1\n", "label 4, and there are 4"),
         ("1,1 0:1\n", "sample 1: label 1 comes twice"),

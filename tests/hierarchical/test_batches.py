@@ -346,7 +346,7 @@ def test_parameters_without_batches(data, params):
     assert not hasattr(model, "partial_fit")
     with pytest.raises(AttributeError) as refused:
         model.partial_fit(X, y, range(K))
-    assert re.search("one given tree.*estimator None", str(refused.value.__cause__))
+    assert re.search("one given tree.*estimator=None", str(refused.value.__cause__))
 
 
 def test_a_class_of_weight_0_is_not_among_the_classes(data):

@@ -333,7 +333,7 @@ def test_a_given_tree_is_not_averaged_with_itself(train):
     tree = Taxonomy.from_nested(NESTED)
     for given in (tree, NESTED, (tree, NESTED)):
         count = 3 if isinstance(given, tuple) else 2
-        with pytest.raises(ValueError, match="would come twice"):
+        with pytest.raises(ValueError, match="would be used twice"):
             HierarchicalClassifier(given, n_taxonomies=count).fit(*train)
     two = (NESTED, [[0, 1, 2, 3], [4, 5, 6, 7, 8, 9]])
     model = HierarchicalClassifier(two, n_taxonomies=2).fit(*train)

@@ -1207,7 +1207,7 @@ def test_an_operator_of_the_wrong_shape_is_an_error():
         def prox(self, W, kappa):
             return W.T
 
-    with pytest.raises(ValueError, match="penalty: its prox must return"):
+    with pytest.raises(ValueError, match="penalty: the method prox must return"):
         StructuredLogisticRegression(Wrong()).fit(*SAMPLES)
 
 

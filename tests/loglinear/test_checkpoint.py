@@ -358,7 +358,7 @@ def test_a_full_disk_leaves_the_file_before(suffix, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.warns(RuntimeWarning, match="no space left.*the fit goes on"):
+        with pytest.warns(RuntimeWarning, match="no space left.*the fit continues"):
             model.fit(*data())
     assert path.read_bytes() == content
     assert os.listdir(tmp_path) == [path.name]
@@ -570,8 +570,8 @@ def refused_paths(tmp_path):
     yield f"{tmp_path}/\udc80\ud800.ckpt", "cannot be the name of a file"
     yield f"{tmp_path}/\udc80\ud800", "cannot be the name of a file"
     yield tmp_path / ("a" * 300 + ".ckpt"), "checkpoint cannot be written"
-    yield tmp_path / "plain", "has no suffix, so that it must be a folder"
-    yield tmp_path / "folder.d", "has a suffix, so that it must be a file"
+    yield tmp_path / "plain", "has no suffix, so it must be a folder"
+    yield tmp_path / "folder.d", "has a suffix, so it must be a file"
     yield "", "empty path"
     if find_spec("compression") is None and find_spec("backports") is None:
         yield tmp_path / "a.zst", "zstd"

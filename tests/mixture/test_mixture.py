@@ -813,6 +813,6 @@ def test_windows_that_models_share(data):
 def test_weights_that_a_model_does_not_take(data):
     X, y = data
     mixture = MixtureLM([("a", KneserNeyLM()), ("b", KNeighborsClassifier())])
-    match = r"^sample_weight was given, but KNeighborsClassifier\.fit does not take it$"
+    match = r"^sample_weight was given, but KNeighborsClassifier\.fit does not take it"
     with pytest.raises(ValueError, match=match):
         mixture.fit(X, y, sample_weight=np.full(len(y), 2.0))

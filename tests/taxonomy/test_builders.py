@@ -793,7 +793,7 @@ def test_conf_refuses_a_classifier_of_other_labels():
     X, y = load_iris(return_X_y=True)
     for names in y + 3, y.astype(str):
         frozen = FrozenEstimator(RidgeClassifier().fit(X, names))
-        with pytest.raises(ValueError, match="estimator: .* give it unfitted"):
+        with pytest.raises(ValueError, match="estimator: .* pass an unfitted"):
             ConfusionSplit(frozen).build(X, names)
 
 

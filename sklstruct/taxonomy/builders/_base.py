@@ -27,12 +27,12 @@ _with_parameters = dataclass(kw_only=True, repr=False, eq=False)
 class TaxonomyBuilder(BaseEstimator):
     """Base of all builders.
 
-    A subclass that learns implements ``_parents(X, codes, weight, rng)``. The arguments
-    are float X (dense or CSR), the class 0 ... K - 1 of each row (K >= 2, every class
-    occurs), positive weights and a RandomState. The method returns ``parent``
-    (n_nodes,) in any numbering and ``leaf_of_class`` (K,). A subclass with a given tree
-    implements ``_tree(X, codes, weight, classes)``, which returns this tree. Builders
-    store no data.
+    A subclass that learns a tree implements ``_parents(X, codes, weight, rng)``. The
+    arguments are float X (dense or CSR), the class 0 ... K - 1 of each row (K >= 2,
+    every class occurs), positive weights and a RandomState. The method returns
+    ``parent`` (n_nodes,) in any numbering and ``leaf_of_class`` (K,). A subclass that
+    starts from a given tree implements ``_tree(X, codes, weight, classes)``, which
+    returns the `Taxonomy`. Builders store no data.
 
     The parameters of a subclass are annotated attributes with their defaults
     (``n_init: int = 4``). The parameters, and the parameters of the base classes, are
@@ -45,12 +45,12 @@ class TaxonomyBuilder(BaseEstimator):
         Largest depth of the tree, >= 0; None does not limit it.
 
     max_leaf : int, default=None
-        Nodes of at most so many classes are not divided, >= 1; see `Taxonomy.limit`.
-        None divides down to single classes, or to the leaves of a given tree.
+        Nodes with at most `max_leaf` classes are not split, >= 1; see `Taxonomy.limit`.
+        None splits down to single classes, or to the leaves of a given tree.
     """
 
     short_name: ClassVar[str | None] = None
-    # the dense matrix of K x K entries that the builder makes, for the check of memory
+    # name of the dense K x K matrix that the builder makes, for the check of memory
     _matrix: ClassVar[str | None] = None
 
     max_depth: int | None = None
@@ -84,13 +84,13 @@ class TaxonomyBuilder(BaseEstimator):
             Labels.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights >= 0; samples of weight 0 count as absent, and so do classes whose
+            Weights >= 0. Samples of weight 0 are left out, and so are classes whose
             samples all have weight 0.
 
         Returns
         -------
         taxonomy : Taxonomy
-            Over the sorted labels in y, of depth `max_depth` at most and without
+            Tree over the sorted labels in y, of depth at most `max_depth` and without
             inner nodes of at most `max_leaf` classes.
 
         Raises
@@ -102,8 +102,8 @@ class TaxonomyBuilder(BaseEstimator):
             or NaN, or none is positive.
 
         MemoryError
-            If a dense array does not fit into the memory of the machine; the message
-            has the size and the remedy.
+            If a dense array does not fit into this machine's memory. The message has
+            the size and the remedy.
         """
         self._validate_params()
         X, y, weight = check_samples(X, y, sample_weight)
@@ -124,7 +124,7 @@ class TaxonomyBuilder(BaseEstimator):
                 "use the builder 'cut' or 'kmeans'",
             )
         rng = check_random_state(getattr(self, "random_state", None))
-        # A build is thousands of small products, too small for threads of the BLAS.
+        # The thousands of products of a build are too small for threads of the BLAS.
         with single_blas_thread():
             parent, leaf = self._parents(X, codes, weight, rng)
         return Taxonomy(parent, leaf, classes)

@@ -14,9 +14,9 @@ N_ROUNDS = [Interval(Integral, 0, None, closed="left"), None]
 
 
 def merges_in_rounds(n_classes: int, n_rounds: int | None) -> int:
-    r"""Number of single merges that equal `n_rounds` rounds of pairing.
+    r"""Number of single merges that correspond to `n_rounds` rounds of pairing.
 
-    A round of pairs halves the clusters, so d rounds are
+    A round of pairing halves the number of clusters, so d rounds are
     :math:`K - \lceil K / 2^d \rceil` merges; None: all K - 1 merges.
     """
     if n_rounds is None or n_rounds >= n_classes.bit_length():
@@ -29,8 +29,8 @@ def parents_of_merges(
 ) -> tuple[NDArray, NDArray]:
     """(parent, leaf_of_class) of the tree of some merges.
 
-    Entry i of `merges` has the clusters that become cluster K + i. Clusters without a
-    parent become the children of a root; with ``n_rounds=0`` the root is one leaf.
+    Entry i of `merges` lists the clusters that become cluster K + i. Clusters without a
+    parent become the children of a root; with ``n_rounds=0`` the root is the only leaf.
     """
     if n_rounds == 0:
         return np.array([-1]), np.zeros(n_classes, dtype=np.int64)

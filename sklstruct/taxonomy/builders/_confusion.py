@@ -22,12 +22,12 @@ from ._top_down import sides, split_top_down
 
 # Folds of the held-out predictions.
 _FOLDS = 3
-# Eigenvalues closer than this count as equal: their eigenvectors are not unique.
+# Eigenvalues that differ by less count as equal: their eigenvectors are not unique.
 _DEGENERATE = 1e-9
 
 
 class ConfusionSplit(TaxonomyBuilder):
-    r"""Splits the classes into two groups with few confusions ("conf").
+    r"""Splits the classes into two groups with few confusions between them ("conf").
 
     With C the weighted confusion matrix of a classifier (parameter `estimator`) on
     three held-out folds, whose rows are scaled to sum to 1,
@@ -55,8 +55,8 @@ class ConfusionSplit(TaxonomyBuilder):
         Largest depth of the tree, >= 0; None does not limit it.
 
     max_leaf : int, default=None
-        Nodes of at most so many classes are not divided, >= 1. None divides down
-        to single classes.
+        Nodes with at most `max_leaf` classes are not split, >= 1. None splits down to
+        single classes.
 
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the random splits.
@@ -64,17 +64,17 @@ class ConfusionSplit(TaxonomyBuilder):
     Attributes
     ----------
     n_random_splits_ : int
-        Random splits of the last `build`. Nodes of two classes, which have one split,
-        are not counted.
+        Number of random splits in the last `build`. Nodes of two classes, which have
+        only one split, do not count.
 
     n_splits_ : int
-        All splits of the last `build`, without nodes of two classes.
+        Number of all splits in the last `build`; nodes of two classes do not count.
 
     Raises
     ------
     MemoryError
-        From `build`: the K × K confusion matrix, of 8 K² bytes, beyond the memory of
-        the machine.
+        From `build`: if the K × K confusion matrix, of 8 K² bytes, does not fit into
+        this machine's memory.
 
     References
     ----------
@@ -123,9 +123,9 @@ class ConfusionSplit(TaxonomyBuilder):
         return split_top_down(k, split, self.max_depth, self.max_leaf)
 
     def _held_out_confusion(self, X, codes, weight, rng):
-        """Row-normalised (true, predicted) weights; classes without any row are 0."""
+        """Weights of (true, predicted) classes; rows sum to 1."""
         k = int(codes.max()) + 1
-        # The only sample of a class is held out too, in the fold whose surrogate does
+        # The only sample of a class is held out, too: the surrogate of its fold does
         # not know the class.
         fold = even_folds(codes, _FOLDS, rng)
         confusion = np.zeros((k, k))
@@ -140,7 +140,7 @@ class ConfusionSplit(TaxonomyBuilder):
             if known.size == 1:
                 predicted = np.full(test.sum(), known[0])
             else:
-                # Unit weights are not passed: some solvers then use a slower method.
+                # Unit weights are not passed: some solvers are slower with weights.
                 options = {"sample_weight": weight[train]} if weighted else {}
                 model = clone(surrogate).fit(X[train], codes[train], **options)
                 predicted = model.predict(X[test])
@@ -151,7 +151,7 @@ class ConfusionSplit(TaxonomyBuilder):
 
 
 def fiedler(affinity: NDArray) -> NDArray | None:
-    """Second eigenvector of the normalised Laplacian, or None where not unique."""
+    """Second eigenvector of the normalised Laplacian, or None if it is not unique."""
     k = affinity.shape[0]
     degree = affinity.sum(axis=1)
     if (degree <= 0).any():

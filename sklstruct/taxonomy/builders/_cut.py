@@ -1,4 +1,4 @@
-"""CUT: sign vectors by ascent."""
+"""CUT: splits by sign vectors, found by ascent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._diffrac import relax
 from ._signs import best_polished, bound_of, objective, round_directions
 from ._top_down import TopDownBuilder
 
-# Up to this K all 2^(K-1) sign vectors are evaluated, faster than the ascents.
+# Up to this K all 2^(K-1) sign vectors are evaluated, which is faster than the ascents.
 _EXHAUSTIVE = 10
 
 
@@ -34,9 +34,9 @@ class CutSplit(TopDownBuilder):
     Parameters
     ----------
     certify : bool, default=False
-        Whether the splits are compared with an upper bound, which the semidefinite
-        relaxation of `DiffracSplit` gives, up to 2048 classes; the largest eigenvalue
-        for more.
+        Whether the splits are compared with an upper bound (see `gap_`), from the
+        semidefinite relaxation of `DiffracSplit` up to 2048 classes, and from the
+        largest eigenvalue for more classes.
 
     max_depth, max_leaf, delta, normalize, gram, form, rank : as in `SpectralSplit`
         Limits of the tree, and the proximity of its classes.
@@ -44,9 +44,9 @@ class CutSplit(TopDownBuilder):
     Attributes
     ----------
     gap_ : float
-        If ``certify=True``, the largest share over the splits by which
-        :math:`\|A^\top z\|^2` of the best sign vector can exceed that of the one found,
-        0 if every split is proven to be optimal.
+        If ``certify=True``, the largest relative gap (u - v) / u over the splits, with
+        v the :math:`\|A^\top z\|^2` of the split and u the upper bound; 0 if every
+        split is proven to be optimal.
 
     References
     ----------

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ._signs import best_polished, round_directions
 from ._top_down import TopDownBuilder, leading_vectors
 
-# Columns of V: the relaxation is exact from sqrt(2K) columns on.
+# Largest number of columns of V; the relaxation is exact with sqrt(2K) or more.
 _RANK = 16
 
 
@@ -27,7 +27,7 @@ class DiffracSplit(TopDownBuilder):
     candidates are improved by changes of single signs and of pairs of signs, and the
     best candidate splits the classes. (The thesis uses the signs of the first
     eigenvector.) Features are centred at the node, so the constant vector has the
-    largest objective, and the term κ11ᵀ of the thesis is not needed.
+    largest (worst) objective, and the term κ11ᵀ of the thesis is not needed.
 
     Parameters
     ----------

@@ -19,32 +19,33 @@ class GreedyMerge(ProximityBuilder):
     .. math::
 
         (p, q) = \arg\min_{p \ne q} Q_{pq} = \arg\max_{p \ne q} a_p^\top a_q,
-        \qquad a_{pq} = a_p + a_q :
+        \qquad a_{pq} = a_p + a_q,
 
     where Q = N - AAᵀ (`ClassStatistics`) and :math:`a_p` are the rows of A. Each step
-    merges the pair with the smallest off-diagonal entry of Q. The matrix Q of the
-    merged classes is computed exactly from the sum of the two rows of A.
+    merges the pair with the smallest off-diagonal entry of Q. The sum of the two rows
+    of A gives exactly the matrix Q of the merged classes.
 
     Parameters
     ----------
     normalize : bool, default=True
-        Compare :math:`a_p^\top a_q / \sqrt{n_p n_q}`, with n the weights of the
-        clusters. False compares the entries of Q; large clusters then attract all
-        others, and the tree becomes a chain.
+        Whether pairs are compared by :math:`a_p^\top a_q / \sqrt{n_p n_q}`, with n the
+        weights of the clusters. False compares the entries of Q; most merges are then
+        with a large cluster, and the tree becomes a chain.
 
     n_rounds : int, default=None
-        Depth d >= 0 counted from the leaves. A round is as many merges as halve the
-        number of clusters: after d rounds the remaining :math:`\lceil K / 2^d \rceil`
-        clusters become the children of the root; 0 is the flat tree. None merges to the
-        end. (`max_depth` counts from the root.)
+        Depth d >= 0 counted from the leaves. A round is the number of merges that halve
+        the number of clusters: after d rounds the remaining
+        :math:`\lceil K / 2^d \rceil` clusters become the children of the root; 0 is the
+        flat tree. None merges until one cluster is left. (`max_depth` counts from the
+        root.)
 
     max_depth, max_leaf, delta, form, rank : as in `SpectralSplit`
         Limits of the tree, and the proximity of its classes.
 
     Notes
     -----
-    The K × K matrix is not needed: every row stores its best partner, and an upper
-    bound after that partner is merged. O(K² rank) time, O(K rank) memory.
+    The K × K matrix is not stored: every row stores its best partner, and an upper
+    bound of its score after that partner is merged. O(K² rank) time, O(K rank) memory.
 
     References
     ----------
@@ -81,7 +82,7 @@ def merge_greedily(
     rows, size = factor.copy(), weight.copy()
     name = np.arange(k)  # cluster in each slot
     scaled = rows / np.sqrt(size)[:, None] if normalize else rows.copy()
-    # bound[r] >= the best score of r with any other, equal to it where fresh[r].
+    # bound[r] is at least the best score of a pair (r, other), and equal if fresh[r].
     best, bound = np.empty(k, dtype=np.intp), np.empty(k)
     for lo in range(0, k, _BLOCK):
         block = scaled[lo : lo + _BLOCK] @ scaled.T
@@ -124,7 +125,7 @@ def merge_greedily(
         score = scaled @ scaled[p] + dead
         score[p] = -np.inf
         fresh &= (best != p) & (best != q)
-        # A score above the bound of a row is its best one, whether fresh or not.
+        # A score above the bound of a row is its best score, whether fresh or not.
         higher = score >= bound
         higher &= dead == 0
         best[higher], bound[higher], fresh[higher] = p, score[higher], True

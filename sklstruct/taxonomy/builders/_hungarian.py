@@ -1,4 +1,4 @@
-"""HUNG: pairs of a level by optimal assignment."""
+"""HUNG: all pairs of a level by optimal assignment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..._parallel import interruptible
 from ._base import ProximityBuilder
 from ._bottom_up import N_ROUNDS, parents_of_merges
 
-# Dummy columns of the assignment, as a share of the clusters.
+# Number of dummy columns of the assignment, as a fraction of the clusters.
 _DUMMIES = 0.1
 
 
@@ -37,8 +37,8 @@ class HungarianMerge(ProximityBuilder):
     ----------
     n_rounds : int, default=None
         Depth d >= 0 counted from the leaves: after d rounds the remaining clusters
-        become the children of the root; 0 is the flat tree. None pairs to the end.
-        (`max_depth` counts from the root.)
+        become the children of the root; 0 is the flat tree. None pairs until one
+        cluster is left. (`max_depth` counts from the root.)
 
     normalize, max_depth, max_leaf, delta, form, rank : as in `GreedyMerge`
         Limits of the tree, and the proximity of its classes.
@@ -46,7 +46,8 @@ class HungarianMerge(ProximityBuilder):
     Raises
     ------
     MemoryError
-        From `build`: the K × 1.1 K assignment matrix beyond the memory of the machine.
+        From `build`: if the K × 1.1 K assignment matrix does not fit into this
+        machine's memory.
 
     References
     ----------
@@ -90,7 +91,7 @@ class HungarianMerge(ProximityBuilder):
 
 
 def pair_level(rows: NDArray) -> list[tuple[int, int]]:
-    """Disjoint pairs, at least one, by an optimal assignment.
+    """Disjoint pairs of rows by an optimal assignment, at least one pair.
 
     The cost of a pair is the off-diagonal entry -a_pᵀa_q.
     """
@@ -110,13 +111,16 @@ def pair_level(rows: NDArray) -> list[tuple[int, int]]:
 
 
 def pairs_of_assignment(to: NDArray, cost: NDArray) -> list[tuple[int, int]]:
-    """The most pairs, with the least cost, along the chains and cycles i -> to[i]."""
+    """As many pairs as possible, of least cost, along the chains and cycles i -> to[i].
+
+    to[i] is -1 at the end of a chain.
+    """
     k = to.size
     entered = np.zeros(k, dtype=bool)
     entered[to[to >= 0]] = True
     seen = np.zeros(k, dtype=bool)
     pairs = []
-    # Chains first, from their ends; the others are cycles.
+    # Chains first, from their first rows; what remains are cycles.
     for start in [*np.flatnonzero(~entered), *range(k)]:
         trail, v = [], start
         while v >= 0 and not seen[v]:
@@ -135,11 +139,11 @@ def pairs_of_assignment(to: NDArray, cost: NDArray) -> list[tuple[int, int]]:
 
 
 def _match_path(path, cost):
-    """Cheapest matching with floor(m / 2) edges of a path of m nodes."""
+    """(cost, pairs) of the cheapest floor(m / 2) disjoint edges of m nodes in line."""
     m = left_out = len(path)
     if m % 2:
-        # One node at an even place 2 i is left out: the edges before it that are used
-        # have the places 0, 2, ..., those after it 2 i + 1, 2 i + 3, ...
+        # One node at an even place 2 i is left out: the matching has the edges at the
+        # places 0, 2, ... before the node, and 2 i + 1, 2 i + 3, ... after the node.
         edge = np.array([cost[ends] for ends in pairwise(path)])
         before = np.append(0.0, np.cumsum(edge[::2]))
         after = np.append(0.0, np.cumsum(edge[1::2][::-1]))[::-1]

@@ -21,7 +21,8 @@ from ._top_down import leading_vectors, sides, split_top_down
 class KMeansSplit(TaxonomyBuilder):
     r"""Splits the class means into two clusters by k-means ("kmeans").
 
-    With :math:`\mu_c` the mean of class c, every node is divided into A and B so that
+    With :math:`\mu_c` the mean of class c, the classes of every node are split into A
+    and B by
 
     .. math::
 
@@ -31,8 +32,8 @@ class KMeansSplit(TaxonomyBuilder):
         \max_{A, B} \sum_{P \in \{A, B\}}
         \Bigl\|\sum_{c \in P} \mu_c / \|\mu_c\|\Bigr\| ,
 
-    by Lloyd's algorithm. With `balanced` the classes are sorted by the difference of
-    their distances to the two centres, and the list is halved.
+    with Lloyd's algorithm. With `balanced` the classes are sorted by the difference of
+    their distances to the two centres, and the sorted list is halved.
 
     Parameters
     ----------
@@ -40,12 +41,13 @@ class KMeansSplit(TaxonomyBuilder):
         Whether both sides get half of the classes.
 
     spherical : bool, default=False
-        Whether means are compared by their directions. Those of sparse X then stay
-        sparse: O(nnz) memory for any number of features.
+        Whether means are compared by their directions. Class means of sparse X then
+        stay sparse, with O(nnz) memory for any number of features.
 
     n_init : int, default=4
-        Starts per node, >= 1: the split by the leading principal component (not if
-        `spherical`), then random pairs of classes.
+        Number of starts per node, >= 1. The first start is the split by the leading
+        principal component (unless `spherical`); other starts are random pairs of
+        classes as centres.
 
     max_iter : int, default=100
         Largest number of iterations from a start, >= 1. Spherical splits of texts
@@ -60,7 +62,7 @@ class KMeansSplit(TaxonomyBuilder):
     Raises
     ------
     MemoryError
-        From `build`: if dense class means do not fit into the memory of the machine.
+        From `build`: if dense class means do not fit into this machine's memory.
 
     References
     ----------
@@ -94,7 +96,7 @@ class KMeansSplit(TaxonomyBuilder):
     def _parents(self, X, codes, weight, rng):
         options = self.n_init, rng, self.balanced, self.max_iter
         if self.spherical:
-            # of unit length, sparse for sparse X; all-zero means stay zero
+            # means of unit length, sparse for sparse X; means of length 0 stay 0
             k = int(codes.max()) + 1
             points = normalize(weighted_means(X, codes, weight, k), copy=False)
 
@@ -117,7 +119,7 @@ class KMeansSplit(TaxonomyBuilder):
 
 
 def _part(points: Any, side: NDArray) -> Any:
-    """Some of the rows; of a sparse matrix without the columns that are then empty."""
+    """The rows with `side`; empty columns of a sparse matrix are removed."""
     points = points[np.flatnonzero(side)]
     if not sp.issparse(points):
         return points
@@ -133,10 +135,10 @@ def _part(points: Any, side: NDArray) -> Any:
 def two_directions(
     points: Any, n_init: int, rng: RandomState, balanced: bool, max_iter: int
 ) -> NDArray:
-    """Boolean side per unit row, the best of `n_init` spherical 2-means.
+    """Boolean side per row of unit length, the best of `n_init` spherical 2-means.
 
-    Every iteration is two products with the points: their sums by side, and the
-    difference of their similarities with both.
+    Every iteration makes two products with the points: the sums of both sides, and the
+    difference of the similarities with both sums.
     """
     n = points.shape[0]
     transposed = points.T  # CSC of the same arrays
@@ -153,7 +155,7 @@ def two_directions(
             a = transposed @ side.astype(points.dtype)
             b = total - a
             norm_a, norm_b = np.linalg.norm(a), np.linalg.norm(b)
-            # a smaller gain is rounding in single precision
+            # smaller gains are rounding errors in single precision
             if i > 0 and norm_a + norm_b <= value * (1 + 1e-6):
                 break
             value, kept = float(norm_a + norm_b), side
@@ -184,8 +186,8 @@ def two_means(
             m = int(side.sum())
             if m in (0, n):
                 break
-            # The mean of all is 0, so one side's sum gives both means, and the
-            # between-cluster scatter is n/(m(n - m)) times its square.
+            # The mean of all points is 0, so the sum of one side gives both means, and
+            # the between-cluster scatter is n/(m(n - m)) times its square.
             total = points[side].sum(axis=0)
             new = float(total @ total) * n / (m * (n - m))
             if new <= value * (1 + 1e-12):
@@ -203,7 +205,7 @@ def _nearer(points: NDArray, a: NDArray, b: NDArray) -> NDArray:
 
 
 def _halves(score: NDArray) -> NDArray:
-    """The larger half of the scores; equal ones in their order."""
+    """Mask of the larger half of the scores; equal scores keep their order."""
     side = np.zeros(score.size, dtype=bool)
     side[np.argsort(-score, kind="stable")[: (score.size + 1) // 2]] = True
     return side

@@ -8,7 +8,7 @@ from pkgutil import iter_modules
 from ._base import TaxonomyBuilder
 
 TAXONOMY_BUILDERS: dict[str, type[TaxonomyBuilder]] = {}
-"""The builders in the modules of this folder that have a name."""
+"""The builders of this folder by `short_name`."""
 
 
 def named_builder(
@@ -16,8 +16,8 @@ def named_builder(
 ) -> TaxonomyBuilder:
     """A builder with its default parameters.
 
-    Raises ValueError for an unknown name; the message names the parameter, all builders
-    and the other names that the parameter may have.
+    Raises ValueError for an unknown name. The message names the parameter, all builders
+    and `others`, the other values of the parameter.
     """
     if name not in TAXONOMY_BUILDERS:
         raise ValueError(
@@ -27,7 +27,7 @@ def named_builder(
     return TAXONOMY_BUILDERS[name]()
 
 
-# Behind the functions, which a module of the folder imports.
+# After the functions, which a module of the folder imports.
 for _module in iter_modules([str(Path(__file__).parent)]):
     for _thing in vars(import_module(f"{__package__}.{_module.name}")).values():
         _name = getattr(_thing, "short_name", None)

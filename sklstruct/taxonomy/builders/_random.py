@@ -19,8 +19,8 @@ class RandomSplit(TaxonomyBuilder):
         Largest depth of the tree, >= 0; None does not limit it.
 
     max_leaf : int, default=None
-        Nodes of at most so many classes are not divided, >= 1. None divides down
-        to single classes.
+        Nodes with at most `max_leaf` classes are not split, >= 1. None splits down to
+        single classes.
 
     random_state : int, RandomState or None, default=None
         Seed.

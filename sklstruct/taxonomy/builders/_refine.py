@@ -26,10 +26,10 @@ class RefinedTaxonomy(TaxonomyBuilder):
     :math:`\mathcal S(T)` the sets of classes below its nodes, `build` returns a tree R
     with :math:`\mathcal S(T) \subseteq \mathcal S(R)`. The parameter `builder` splits
     leaves with many classes, and adds groups between a node and its children if there
-    are more than two children. `builder` is fitted to the samples of the node. The
-    labels are the classes of the leaf, or the children of the node. A classifier calls
-    `build` in its `fit`, so that in a cross-validation or a grid search the tree is
-    learned from the training samples only.
+    are more than two children. `builder` gets the samples of the node; the labels are
+    the classes of the leaf, or the children of the node. A classifier calls `build` in
+    its `fit`, so that in a cross-validation or a grid search the tree is learned from
+    the training samples only.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class RefinedTaxonomy(TaxonomyBuilder):
         `as_taxonomy` takes. Classes without samples are left out.
 
     builder : str, TaxonomyBuilder or None, default="cut"
-        The builder, a name in `TAXONOMY_BUILDERS` or a builder with its own
-        parameters (``builder__delta`` in a grid); None is "cut".
+        A name in `TAXONOMY_BUILDERS`, or a builder with its own parameters
+        (``builder__delta`` in a grid); None is "cut".
 
     max_leaf_size : int, default=1
         Leaves with more classes than this are split, >= 1.
@@ -51,8 +51,8 @@ class RefinedTaxonomy(TaxonomyBuilder):
         Largest depth of the refined tree, >= 0; None does not limit it.
 
     max_leaf : int, default=None
-        Nodes of at most so many classes are not divided, >= 1. None divides down
-        to those of `builder`.
+        Nodes of the result with at most `max_leaf` classes become leaves, >= 1. None
+        does not change the leaves.
 
     random_state : int, RandomState or None, default=None
         Seed of a `builder` whose own `random_state` is None.
@@ -122,7 +122,7 @@ class RefinedTaxonomy(TaxonomyBuilder):
         where = place[rows]
 
         def learn(node, boundaries):
-            """A tree over 0 ... m - 1: parts of the node's run of classes."""
+            """A tree over 0 ... m - 1, the parts of the classes of the node."""
             lo, hi = np.searchsorted(where, [sets.start[node], sets.stop[node]])
             part = np.searchsorted(boundaries, where[lo:hi], side="right") - 1
             return builder.build(X[rows[lo:hi]], part, weight[rows[lo:hi]])
@@ -132,7 +132,10 @@ class RefinedTaxonomy(TaxonomyBuilder):
         leaf = taxonomy.leaf_of_class.copy()
 
         def attach(tree, node):
-            """Add the nodes of the tree but its root; number of each in the result."""
+            """Add the nodes of the tree except its root, which is `node`.
+
+            Returns the number of each node of the tree in the result.
+            """
             number = np.concatenate([[node], np.arange(tree.n_nodes - 1) + len(parent)])
             parent.extend(number[tree.parent[1:]].tolist())
             if names is not None:
@@ -150,8 +153,8 @@ class RefinedTaxonomy(TaxonomyBuilder):
             elif self.regroup and children.size > 2:
                 tree = learn(node, sets.start[children])
                 number = attach(tree, node)
-                # A child goes below the leaf that holds it; `Taxonomy` collapses the
-                # two if it is the only one.
+                # A child goes below its leaf; `Taxonomy` merges them if it is the only
+                # child.
                 for child, above in zip(children, number[tree.leaf_of_class]):
                     parent[child] = int(above)
         return Taxonomy(parent, leaf, classes, names)

@@ -1,7 +1,7 @@
-r"""Sign vectors that minimise :math:`z^\top Q z`, a maximum cut: rounding and flips.
+r"""Sign vectors that minimise :math:`z^\top Q z`, by rounding and flips of signs.
 
-With Q = D - FFᵀ, D diagonal, zᵀDz is the same for every sign vector. So the problem is
-to maximise the convex function ‖Fᵀz‖² over z ∈ {±1}^K.
+With Q = D - FFᵀ, D diagonal, zᵀDz is equal for all sign vectors. So the problem is to
+maximise the convex function ‖Fᵀz‖² over z ∈ {±1}^K, a maximum cut.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from ._top_down import leading_vectors
 
-# Up to this K flips store FFᵀ: 32 MB.
+# Up to this K flips store FFᵀ, at most 32 MB.
 _DENSE_GRAM = 2048
-# Up to this K all starts are improved by flips, and pairs of signs are flipped too: K²
-# sums a step. Single flips alone miss the best cut of well separated classes.
+# Up to this K all starts are improved by flips, and pairs of signs are flipped, too,
+# with K² sums per step. Single flips alone miss the best cut of well separated classes.
 _PAIRS = 256
-# Leading singular vectors t that are rounded.
+# Number of leading singular vectors that are rounded.
 _DIRECTIONS = 6
 
 
@@ -31,9 +31,9 @@ def bound_of(factor: NDArray, v: NDArray) -> float:
     """An upper bound of ‖Fᵀz‖² over all sign vectors, from any V of the relaxation.
 
     By duality tr(ZFFᵀ) <= sum(d) for every d with diag(d) - FFᵀ >= 0. At the optimum of
-    the relaxation d_i = ‖(FFᵀV)_i‖; at other V these d are raised by the largest
-    eigenvalue of FFᵀ - diag(d). That takes K³ steps; above 2048 classes d is constant,
-    the largest eigenvalue of FFᵀ.
+    the relaxation d_i = ‖(FFᵀV)_i‖; for other V the largest eigenvalue of FFᵀ - diag(d)
+    is added to each d_i. That takes K³ steps; above 2048 classes every d_i is the
+    largest eigenvalue of FFᵀ instead.
     """
     k = factor.shape[0]
     if k > _DENSE_GRAM:
@@ -47,8 +47,9 @@ def bound_of(factor: NDArray, v: NDArray) -> float:
 def flip(factor: NDArray, z: NDArray) -> NDArray:
     """Flip one sign after another, the best first, while ‖Fᵀz‖² increases.
 
-    A flip of sign i changes it by 4 (‖f_i‖² - z_i f_iᵀFᵀz). If no single flip increases
-    it and the node is small, the best pair is flipped, until no pair increases it.
+    A flip of sign i changes ‖Fᵀz‖² by 4 (‖f_i‖² - z_i f_iᵀFᵀz). If no single flip
+    increases ‖Fᵀz‖² and K is small, the best pair is flipped, until no pair increases
+    ‖Fᵀz‖².
     """
     k = factor.shape[0]
     gram = factor @ factor.T if k <= _DENSE_GRAM else None
@@ -91,7 +92,7 @@ def flip_columns(gram: NDArray, z: NDArray) -> None:
 
 
 def round_directions(factor: NDArray) -> NDArray:
-    """Signs of the leading singular vectors, their sums and differences, (K, t²)."""
+    """Signs of t leading singular vectors, their sums and differences, (K, t²)."""
     u, s = leading_vectors(factor, _DIRECTIONS)
     u = u * s
     starts = [u]
@@ -103,7 +104,7 @@ def round_directions(factor: NDArray) -> NDArray:
 
 
 def best_polished(factor: NDArray, z: NDArray) -> NDArray:
-    """The best column of z after flips of all columns, or of a few for large K."""
+    """The best column of z after flips; for large K only a few columns are improved."""
     k = factor.shape[0]
     if k <= _PAIRS:
         flip_columns(factor @ factor.T, z)

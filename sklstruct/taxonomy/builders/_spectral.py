@@ -9,7 +9,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from ._top_down import TopDownBuilder, leading_vectors
 
-# Up to this K the dense Q is decomposed: 32 MB.
+# Up to this K the dense Q is decomposed, at most 32 MB.
 _DENSE = 2048
 
 
@@ -32,19 +32,19 @@ class SpectralSplit(TopDownBuilder):
         None splits down to single classes.
 
     max_leaf : int, default=None
-        Nodes of at most so many classes are not split, >= 1. None splits down to
+        Nodes with at most `max_leaf` classes are not split, >= 1. None splits down to
         single classes.
 
     delta : float, default=1.0
         Ridge >= 0 of the proximity at the root; see `ClassStatistics.proximity`.
 
     normalize : bool, default=True
-        Use :math:`N^{-1/2} Q N^{-1/2}`, for classes of unequal size. False uses Q,
-        whose smallest eigenvector may nearly be the indicator of the smallest class.
+        Whether :math:`N^{-1/2} Q N^{-1/2}` is used, for classes of unequal size. False
+        uses Q, whose smallest eigenvector may separate only the smallest class.
 
     gram : {"pooled", "exact", "root"}, default="pooled"
         Gram matrix below the root; see `ClassStatistics.proximity`. "exact" reads the
-        rows again, once per level at most.
+        rows again, at most once per level.
 
     form, rank : as in `ClassStatistics`
         Coordinates of the statistics.
@@ -52,8 +52,8 @@ class SpectralSplit(TopDownBuilder):
     Raises
     ------
     MemoryError
-        From `build`: if a dense array of the statistics does not fit into the memory of
-        the machine.
+        From `build`: if a dense array of the statistics does not fit into this
+        machine's memory.
 
     References
     ----------
@@ -74,7 +74,7 @@ class SpectralSplit(TopDownBuilder):
 
 
 def smallest_eigenvector(factor: NDArray, diagonal: NDArray) -> NDArray:
-    """Eigenvector of the smallest eigenvalue of D - FFᵀ, `diagonal` being that of D."""
+    """Eigenvector of the smallest eigenvalue of D - FFᵀ; diagonal: that of D."""
     if diagonal.min() == diagonal.max():
         return leading_vectors(factor, 1)[0][:, 0]
     k = diagonal.size
@@ -83,7 +83,7 @@ def smallest_eigenvector(factor: NDArray, diagonal: NDArray) -> NDArray:
         q.flat[:: k + 1] += diagonal
         vectors = scipy.linalg.eigh(q, subset_by_index=[0, 0], check_finite=False)[1]
         return vectors[:, 0]
-    # The largest of FFᵀ + (max D - D), which is positive semidefinite.
+    # It has the largest eigenvalue of FFᵀ + (max D - D), which is semidefinite.
     rest = diagonal.max() - diagonal
 
     def product(v: NDArray) -> NDArray:
@@ -91,6 +91,6 @@ def smallest_eigenvector(factor: NDArray, diagonal: NDArray) -> NDArray:
         return factor @ (v @ factor) + rest * v
 
     shifted = LinearOperator((k, k), matvec=product, dtype=np.float64)
-    # A fixed start: without it ARPACK draws a random one.
+    # A fixed start: otherwise ARPACK draws a random start.
     start = np.cos(np.arange(k))
     return eigsh(shifted, k=1, which="LA", v0=start, maxiter=100 * k)[1][:, 0]

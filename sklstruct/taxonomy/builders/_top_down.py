@@ -1,4 +1,4 @@
-"""Top-down bisection: the engine, and the base of the builders that use proximity."""
+"""Top-down bisection, and the base of the bisecting builders that use proximity."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..._compat import StrOptions
 from .._statistics import ClassStatistics
 from ._base import ProximityBuilder
 
-# If a Gram that is a difference has a smaller relative trace, it is computed from the
-# rows: the subtraction has lost 6 of 16 digits.
+# A Gram matrix computed as a difference is recomputed from the rows if its relative
+# trace is smaller than this: the subtraction has lost 6 of 16 digits.
 _CANCELLED = 1e-6
 
 
 class TopDownBuilder(ProximityBuilder, metaclass=ABCMeta):
     """Base of the builders that bisect the classes of a node by its proximity.
 
-    A subclass implements ``_bisect(factor, diagonal)`` for Q = D - FFᵀ. It gets the
-    factor F of the node, one row per class, whose rows (or rows times the roots of the
-    weights) sum to zero, and the diagonal of D. It returns a score per class; the
-    classes with a score > 0 are one side. If one side is empty, as for classes with
-    equal means, the sides are halves in the order of the labels.
+    A subclass implements ``_bisect(factor, diagonal)`` for Q = D - FFᵀ. The arguments
+    are the factor F of the node, one row per class, whose rows (or rows times the
+    square roots of the weights) sum to zero, and the diagonal of D. The method returns
+    a score per class; the classes with a score > 0 are one side. If one side is empty,
+    as for classes with equal means, the sides are halves in the order of the labels.
     """
 
     gram: Literal["pooled", "exact", "root"] = "pooled"
@@ -72,11 +72,11 @@ def sides(members: NDArray, mask: NDArray) -> tuple[NDArray, NDArray, None, None
 def _share_gram(
     stats: ClassStatistics, parts: tuple[NDArray, NDArray], gram: NDArray
 ) -> list:
-    """Grams of both sides: the smaller from its rows, the other by subtraction."""
+    """Gram matrices of both sides: of the smaller from its rows, then by difference."""
     small = int(stats.weight[parts[1]].sum() < stats.weight[parts[0]].sum())
     grams: list[NDArray | None] = [None, None]
     if max(part.size for part in parts) < 3:
-        return grams  # a node of two classes is split without a Gram
+        return grams  # nodes of two classes are split without a Gram matrix
     own = stats.subset_scatter(parts[small])
     rest = gram - own
     if np.trace(rest) < _CANCELLED * np.trace(gram):
@@ -94,8 +94,8 @@ def split_top_down(
 ) -> tuple[NDArray, NDArray]:
     """Bisect until `max_leaf` classes (None: one), depth first.
 
-    ``split(members, state)`` returns both sides and the state of each. The smaller
-    side is split first, so that at most log2(K) states are stored.
+    ``split(members, state)`` returns both sides and their states, any objects. The
+    smaller side is split first, so that at most log2(K) states are stored.
     """
     few = max_leaf or 1
     parent, leaf = [-1], np.zeros(n_classes, dtype=np.int64)
@@ -105,7 +105,7 @@ def split_top_down(
         if members.size <= few or level == max_depth:
             leaf[members] = node
             continue
-        # Two classes have one split.
+        # Two classes have only one split.
         parts = members[:1], members[1:], None, None
         if members.size > 2:
             parts = split(members, state)
@@ -120,7 +120,7 @@ def split_top_down(
 
 
 def leading_vectors(factor: NDArray, n: int) -> tuple[NDArray, NDArray]:
-    """The n leading left singular vectors of the factor, with their values."""
+    """The n leading left singular vectors of the factor, and their singular values."""
     k, r = factor.shape
     if k <= r:
         s2, u = np.linalg.eigh(factor @ factor.T)

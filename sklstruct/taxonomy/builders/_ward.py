@@ -20,8 +20,8 @@ class WardMerge(TaxonomyBuilder):
         \arg\min_{A, B}\ \frac{|A|\,|B|}{|A| + |B|}\, \|m_A - m_B\|^2 ,
 
     with :math:`m_A` the mean of the class means in cluster A. Each step merges the pair
-    of clusters that increases the sum of squared distances of the class means from the
-    mean of their cluster by the smallest amount.
+    of clusters that least increases the sum of squared distances of the class means
+    from the mean of their cluster.
 
     Parameters
     ----------
@@ -29,19 +29,19 @@ class WardMerge(TaxonomyBuilder):
         Largest depth of the tree, >= 0; None does not limit it.
 
     max_leaf : int, default=None
-        Nodes of at most so many classes are not divided, >= 1. None divides down
-        to single classes.
+        Nodes with at most `max_leaf` classes are not split, >= 1. None splits down to
+        single classes.
 
     n_rounds : int, default=None
         Depth d >= 0 counted from the leaves: after d rounds the remaining
         :math:`\lceil K / 2^d \rceil` clusters become the children of the root. None
-        merges to the end. See `GreedyMerge`.
+        merges until one cluster is left. See `GreedyMerge`.
 
     Raises
     ------
     MemoryError
-        From `build`: if the distances (8 K² bytes) or class means do not fit into the
-        memory of the machine.
+        From `build`: if the distances (8 K² bytes) or class means do not fit into this
+        machine's memory.
 
     Examples
     --------
