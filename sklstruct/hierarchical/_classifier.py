@@ -132,10 +132,10 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         The tree.
 
         - "auto": the tree of "cut". With calibrated nodes (see `estimator`) the tree
-          has the shape of `sklstruct.taxonomy.choose_shape`. The tree is flat up to 100
-          classes. One tree with plain nodes is also flat if K classes and m (stored)
-          values of X have :math:`m K \le 10^9`. The tree is not flat if `max_depth` or
-          `max_leaf` is set, or if `estimator` is a search.
+          has the shape of `sklstruct.taxonomy.choose_shape`. A single tree is flat up
+          to 100 classes, and with plain nodes also if K classes and m (stored) values
+          of X have :math:`m K \le 10^9`. A tree of plain nodes is not flat if
+          `max_depth` or `max_leaf` is set, or if `estimator` is a search.
         - The name of a builder: see the table of :ref:`taxonomy`.
           With calibrated nodes its tree has the shape of "auto". The names are
           {builders}
