@@ -1,4 +1,4 @@
-"""The active-set algorithm: a tree that grows from the root to non-zero weights.
+"""The active-set algorithm: a tree that grows where weights can be non-zero.
 
 Weights of pairs that are not built are zero. At an optimum on the built pairs, with v
 the negative gradient (see `_screening`), an unbuilt subtree at the pair r is zero at
@@ -132,8 +132,8 @@ class _Growth:
     # ------------------------------------------------------------------ growth
 
     def extend(self, loss, bound, w):
-        """Build the pairs that may have a weight; return two starts, or None if no pair
-        may.
+        """Build the pairs that may have a weight; return two starts, or None without
+        such pairs.
 
         The new weights are a guess in the first start and zero in the second.
         """

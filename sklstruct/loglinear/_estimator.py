@@ -139,9 +139,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
         A file such as ``fit.ckpt``, or a folder for many fits: `fit` writes its state
-        every minute, at its end and on Ctrl-C, and continues from this state in another
-        process; see `Checkpoint`. A file of other data or parameters is an error;
-        `tol`, `max_iter` and, unless it is None, `gap_tol` may change. Not for
+        there every minute, at its end and on Ctrl-C, and continues from this state in
+        another process; see `Checkpoint`. A file of other data or parameters is an
+        error; `tol`, `max_iter` and, unless it is None, `gap_tol` may change. Not for
         `partial_fit`.
 
     padding : object, default=None
@@ -185,8 +185,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     gap_ : float
         Duality gap, in nats, total over the samples: the penalised loss is at most this
-        much above the loss of any weights that each add at most 25 to a score. Infinite
-        if a callback stopped an active set, and on the shards of a tree.
+        much above the penalised loss of any weights that each add at most 25 to a
+        score. Infinite if a callback stopped an active set, and on the shards of a
+        tree.
 
     backoff_model_ : BackoffModel
         The fitted model, with methods for queries, sampling and ARPA files.

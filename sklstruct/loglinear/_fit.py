@@ -214,7 +214,7 @@ class Fit:
         return w
 
     def lowest(self, candidates: list[np.ndarray]) -> np.ndarray:
-        """The weights of lowest objective; the first of equal weights."""
+        """The first of the candidates with the lowest objective."""
         return candidates[int(np.nanargmin([self.objective(w) for w in candidates]))]
 
     # ------------------------------------------------------------------- solve

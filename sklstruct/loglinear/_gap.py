@@ -46,7 +46,7 @@ def is_within(gap: float, gap_tol: float | None, total_weight: float) -> bool:
 def next_share(share: float, gap: float, goal: float) -> float:
     """The share of `tol` with which to continue if a gap is above its goal.
 
-    share: share of `tol` of the residual at this gap. The gap falls about as the
+    share: the residual at this gap, as a share of `tol`. The gap falls about as the
     residual.
     """
     ratio = 0.9 * goal / gap if np.isfinite(gap) else 0.0

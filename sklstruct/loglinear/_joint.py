@@ -174,8 +174,8 @@ class JointLogLinear(
     are those of the best pass, up to this rounding, and never worse than the start. If
     rounding prevents every further decrease, the fit ends with a ConvergenceWarning.
 
-    A pass computes, for each tree, n_classes exponentials for all samples with the same
-    contexts, n_classes additions per context, and a few passes over the pairs.
+    The cost of a pass is, for each tree, n_classes exponentials for all samples with
+    the same contexts, n_classes additions per context, and a few passes over the pairs.
 
     References
     ----------

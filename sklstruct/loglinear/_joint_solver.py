@@ -40,7 +40,7 @@ from ._solvers import (
 )
 from ._start import kneser_ney_weights
 
-# A relative rise of the objective up to this is a rounding error.
+# A relative rise of the objective up to this counts as a rounding error.
 SLACK = 1e-9
 
 # Largest number of times that a step is shortened before it is undone.

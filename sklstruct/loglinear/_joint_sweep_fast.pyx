@@ -3,10 +3,9 @@
     scores[i, y] = sum over trees t, over nodes n on i's path in t, of beta_n w(n, y)
 
 in single precision. Samples whose contexts are the same in all trees share the row i.
-With stored scores, each tree is a separate problem: `expected` gives, for each pair (n,
-y)
-of a tree, the sum of P(y | i), times the weight of its samples, over the rows i at or
-below n; `move` adds the change of one tree's weights to the scores.
+With stored scores, each tree is a separate problem: `expected` gives, for each pair
+(n, y) of a tree, the sum of P(y | i), times the weight of its samples, over the rows i
+at or below n; `move` adds the change of one tree's weights to the scores.
 
 Both traverse a range of branches depth first, with one row of scratch per level:
 `expected` adds the sums of children to their parent, `move` passes the change of a

@@ -260,11 +260,11 @@ def lam_max(
         \lambda_{\max} = \min \{\lambda : \hat w_q(\lambda) = 0
         \text{ for every pair } q \text{ below the root}\} .
 
-    The weights of the root alone are the solution of one equation. They give :math:`v_q
-    = \beta_q (c_q - E_q)`, the negative gradient for each other weight, which is zero
-    if v lies in the dual ball of the penalty: for "l1" and "elastic_net" where
-    :math:`v_q \le \lambda d_q`, :math:`d_q` the depth weight. For groups over subtrees
-    where :math:`R_q \le \lambda d_q` at depth 1, with
+    The weights of the root alone are the solution of one equation. They give
+    :math:`v_q = \beta_q (c_q - E_q)`, the negative gradient for each other weight. The
+    other weights are zero if v lies in the dual ball of the penalty: for "l1" and
+    "elastic_net" if :math:`v_q \le \lambda d_q`, with :math:`d_q` the depth weight, and
+    for groups over subtrees if :math:`R_q \le \lambda d_q` at depth 1, with
 
     .. math::
         R_q = v_q + \sum_r (R_r - \lambda d_r)_+ \ \text{(tree\_linf)}, \qquad

@@ -22,10 +22,10 @@ def kneser_ney_weights(problem: Problem, l1_ratio: float = 0.0) -> np.ndarray:
     .. math::
         \beta_p w_p = \ln P(p) - \ln \gamma(n) - \ln P(\mathrm{parent}\ p) \ge 0
 
-    and, at the root, :math:`\ln P(y) - \min \ln P`. A context with a single child and
-    no sample of its own shares its weight with the child, so that a collapsed tree
-    starts at the same point as the trie: the score at the child, at which the samples
-    end, is the Kneser-Ney score, but not the score at the shorter context.
+    and, at the root, :math:`\ln P(y) - \min \ln P`. A context with a single child, at
+    which no sample ends, shares its weight with the child, so that a collapsed tree
+    starts at the same point as the trie: the score at the child is the Kneser-Ney
+    score, and the score at the shorter context is not.
 
     l1_ratio: least number of counts that are taken off a pair, in units of its strength
     over beta: with an l1 term, E(p) = c(p) - l1 / beta where the weight is not 0, and

@@ -27,8 +27,7 @@ some of the methods
 
 A solver names the methods that it needs; a penalty without these methods raises an
 error before any work. A new penalty is a file with two classes, and is passed as an
-object; an entry
-in ``PENALTIES`` gives it a name.
+object; an entry in ``PENALTIES`` gives it a name.
 """
 
 from __future__ import annotations

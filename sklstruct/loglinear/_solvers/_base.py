@@ -317,7 +317,7 @@ class Best:
 
 
 class Course(SimpleNamespace):
-    """The variables of an iteration, which are stored at the start of each iteration.
+    """The variables that each iteration passes to the next, stored when it starts.
 
     The store of the job may have those of an earlier run. `best` is the best of the
     points that were evaluated, and `last` says whether no iteration follows.
