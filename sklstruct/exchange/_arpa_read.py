@@ -25,7 +25,7 @@ from . import _arpa_fast
 from ._words import MARKS
 
 _LN10 = np.log(10.0)
-# Bytes of the first and of the largest chunk; each chunk is twice as long as the last.
+# Bytes of the first and of the largest chunk; each chunk is twice the previous.
 _FIRST_CHUNK, _CHUNK = 1 << 16, 1 << 24
 # A few bytes of a compressed file can expand to gigabytes: text that is not an n-gram
 # raises an error before it fills the memory.

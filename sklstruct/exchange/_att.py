@@ -200,7 +200,7 @@ class _Reader:
 
     def __init__(self, file: Any, label: str, backoff: str) -> None:
         self.label, self.backoff = label, backoff
-        self._empty: set[str] = set()  # labels of empty arcs that are read as words
+        self._empty: set[str] = set()  # names of empty labels, read as words
         self.word = {"<s>": _START, "</s>": _END}
         self.names: dict[str, int] = {}
         # Of each state: {word: (target, cost, line)}, (parent, cost) and final cost.

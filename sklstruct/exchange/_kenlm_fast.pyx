@@ -5,7 +5,7 @@ so on, until an n-gram is missing or has the highest order: O(order) look-ups pe
 for any size of the model. Only the look-up depends on the kind of tables:
 
 * Hash tables (`_probing_fast`). A key is looked up. The sign of a probability tells
-whether a longer n-gram ends in this n-gram.
+  whether a longer n-gram ends in this n-gram.
 * A trie whose nodes are the n-grams, w_n at the root. A record has the word that a node
   adds, a probability, a weight and the number of its first child, in as many bits as
   the counts need; the children of a node are sorted by their words. Quantised numbers
