@@ -3,11 +3,10 @@
 A context is read from its most recent symbol backwards: down to one level by a direct
 table, then each further depth by a binary search among the children, which are sorted
 by symbol. The direct level is a level at which each symbol has a single node: the first
-level for contexts of words, or the level of the first word if its classes precede it. A
-window that begins like the previous window starts at their last common node. Cost per
-window:
-O(depth reached * log(children)), no allocation. The classes of a node are sorted: a
-pair is one binary search.
+level for contexts of words, or the level of the first word if its classes precede it.
+The search of a window that begins like the previous window starts at their last common
+node. Cost per window: O(depth reached * log(children)), no allocation. The classes of a
+node are sorted: a pair is one binary search.
 """
 
 from .._sorted cimport find_child, find_pair

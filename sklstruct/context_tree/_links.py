@@ -39,7 +39,7 @@ def nodes_ending_in(
     """The contexts whose most recent symbol is among the given symbols, level by level.
 
     (nodes in their order, the most recent symbol of each) for level 1, 2, ... of a
-    trie. The first level is always yielded, empty if the tree has no level 1.
+    trie. Level 1 is always in the list, empty if the tree has no such level.
     """
     tree.check_trie("a suffix link")
     level = tree.level(1)

@@ -26,8 +26,8 @@ class Pairs:
 
     A pair (n, y) says that class y may follow context n; its parent pair is
     (parent(n), y). The root has a pair for every class. Counts, probabilities and
-    weights of the pairs are separate arrays; with T(n, y) the
-    weight of the samples whose longest context is n, the counts are
+    weights of the pairs are separate arrays; with T(n, y) the weight of the samples
+    whose longest context is n, the counts are
 
     .. math::
         c(n, y) = T(n, y) + \sum_{h \in \mathrm{children}(n)} c(h, y), \qquad

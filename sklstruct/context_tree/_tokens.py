@@ -116,8 +116,9 @@ def _fill_pairs(
 ):  # fmt: skip
     """The pairs of all levels below the root, into the last four arrays.
 
-    order : empty without weights. deepest : a list of one array, the deepest context
-    before each sorted position; the array is removed from the list to free memory.
+    order : empty without weights, which alone need it. deepest : a list of one array,
+    the deepest context before each sorted position; the array is removed from the list
+    to free memory.
     """
     node = deepest.pop()
     levels = [

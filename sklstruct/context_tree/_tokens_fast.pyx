@@ -13,7 +13,7 @@ them by grams of length g + 1. The pairs of a level are then in the order of (y,
 context). A counting sort by node brings the pairs into the order of (context, y): it
 counts the pairs of each node and then moves every pair to its position.
 
-The time is O(n (m + 1) + pairs), without hashing and windows. The memory per position
+The time is O(n (m + 1) + pairs), without hashing or windows. The memory per position
 is 4 bytes for the order, 4 of scratch, 2 (or 8, for m > 126) for lengths and 4 for the
 node; the pairs are not copied.
 """

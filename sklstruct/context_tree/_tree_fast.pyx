@@ -9,8 +9,7 @@ Nodes: level by level, two counting sorts bring the samples of the nodes of a le
 into the order of node and next symbol, so that the samples of a child are
 neighbours. Children with too small a weight are left out with their descendants. The
 collapsed tree sorts whole contexts instead, symbol by symbol from the oldest on. Cost
-O((n + S + N) m) time and O(n + N) memory, with no hashing and no
-Python object.
+O((n + S + N) m) time and O(n + N) memory, with no hashing and no Python object.
 
 Pairs: with the samples in the order of their target, one counting sort by
 node per level makes equal (node, target) pairs neighbours; O((n + N) m).
