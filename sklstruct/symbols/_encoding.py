@@ -115,9 +115,9 @@ def check_ends(name: str, strings: Iterable) -> None:
 
 
 def mixed_as_objects(y: Any, name: str = "y") -> Any:
-    """A list of strings and others as objects, as NumPy would make strings of the
-    others; other lists and arrays with the same values. ValueError for strings and
-    integers that NumPy would change."""
+    """A list of strings and other values as an array of objects, because NumPy would
+    convert the other values to strings. Other y keep their values. ValueError for
+    strings and integers that NumPy would change."""
     if isinstance(y, list | tuple):
         check_ends(name, y)
         kinds = {*map(type, y)}
@@ -298,8 +298,8 @@ class SymbolIndex:
     ... no more than a check), bisection in sorted numbers or strings, a mapping for
     objects and for values of another kind than the labels.
 
-    number: the id of each string of a table, negative without id; the last entry is for
-    all other labels. None: ids are positions.
+    number: the id of each string of a table, negative for a string without id; the last
+    entry is for all other labels. None: ids are positions.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ from ._number import not_symbols, number_sentences
 from ._text import Analyzer, NumberedText, check_tokens, split_string
 from ._text_file import LargeText
 
-# The longest context: so many marks precede a text, for its first symbols.
+# The longest context; as many marks precede a text, for its first symbols.
 DEEPEST = 1 << 24
 
 

@@ -25,8 +25,8 @@ from . import _text_fast as _fast
 from ._encoding import Packed, object_array
 from ._strings_fast import decode_strings
 
-# Largest number of tokens of a text in one array, including the marks around sentences:
-# positions are 32-bit numbers.
+# Largest number of tokens of a text in one array, because positions are 32-bit numbers.
+# Includes the marks around sentences, with which there can be three times as many.
 MOST_TOKENS = INT32_MAX
 # Strings that are joined to one text.
 _BLOCK_STRINGS = 4096
@@ -169,7 +169,7 @@ class NumberedText:
         return self.where(int(np.searchsorted(self.starts, at)) - 1)
 
     def without(self, numbers: list[int]) -> NumberedText:
-        """The text without some of its symbols."""
+        """The text without the tokens of some symbols."""
         mask = ~np.isin(self.tokens, numbers)
         return NumberedText(self.tokens[mask], self.words, self.where, self.odd)
 

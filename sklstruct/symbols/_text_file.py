@@ -61,9 +61,9 @@ class TextFile:
         Files in UTF-8, plain or compressed (gzip, bzip2, xz; zstd from Python 3.14 on,
         before with the package ``backports.zstd``), recognised by their first bytes. A
         name that is not a file and contains ``*``, ``?`` or ``[`` is a pattern for
-        files, in sorted order. A file object, such as ``sys.stdin.buffer``, or a named
-        pipe is first copied to a temporary file in `folder`, because a text can be read
-        more than once.
+        files, in sorted order. The rest of a file object, such as ``sys.stdin.buffer``,
+        or of a named pipe is first copied to a temporary file in `folder`, because a
+        text can be read more than once.
 
     skip_blank_lines : bool, default=True
         Whether lines without a word are left out. False: such lines are empty
