@@ -35,7 +35,7 @@ State = dict[str, Any]
 # Prefix of the names of the state of a part in the state of the whole fit.
 _PART = "part "
 
-# The time between two copies of a state, in units of the time of the previous copy.
+# The least time between two copies of a state, in units of the time of the first copy.
 _COPY_EVERY = 20.0
 
 
@@ -179,7 +179,7 @@ class Checkpoint(BaseEstimator):
 
 
 class StateStore:
-    """Base of the stores, which read and write the state of a fit; stores nothing.
+    """Base of the stores, which read and write the state of a fit; it stores nothing.
 
     in_folder: whether the checkpoint is a folder, with files of other fits.
     """

@@ -19,7 +19,7 @@ INT64_MAX = int(np.iinfo(np.int64).max)
 
 
 def check_byte_order(what: str) -> None:
-    """OSError if the machine is not little-endian; the numbers in files are."""
+    """OSError unless the machine is little-endian, as the numbers in files are."""
     if sys.byteorder != "little":
         raise OSError(f"{what} are read and written on little-endian machines")
 

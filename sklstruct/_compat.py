@@ -50,7 +50,7 @@ N_JOBS = [
 
 
 class HasMethods(_SklearnHasMethods):
-    """scikit-learn's constraint, for instances only: a class has the methods, too."""
+    """scikit-learn's constraint, which accepts no class: only instances can fit."""
 
     def is_satisfied_by(self, val: Any) -> bool:
         return not isinstance(val, type) and super().is_satisfied_by(val)
@@ -200,7 +200,7 @@ else:
 
     try:
         from sklearn.utils._sparse import _align_api_if_sparse as _align_api_if_sparse
-    except ImportError:  # scikit-learn < 1.9, which returns sparse matrices only
+    except ImportError:  # scikit-learn < 1.9, which returns spmatrix only
 
         def _align_api_if_sparse(X):
             """X, as a matrix and not an array if it is sparse."""

@@ -1,5 +1,5 @@
-"""Digests of arrays and of settings; up to collisions, equal digests mean equal
-contents."""
+"""Digests of arrays and of settings. Up to collisions, two digests are equal if and
+only if the contents are equal."""
 
 from __future__ import annotations
 

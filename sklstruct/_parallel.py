@@ -29,7 +29,8 @@ T = TypeVar("T")
 # gigabytes, and the overhead per block does not matter.
 BLOCK_BYTES = 1 << 26
 
-# Limit of the number of threads, more than a machine has.
+# Limit of the number of threads: more than a machine has, and small enough for kernels
+# and ranges.
 _MOST_THREADS = 1 << 16
 
 # Seconds between checks for signals by a thread that waits. The thread wakes at once

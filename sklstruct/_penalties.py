@@ -22,9 +22,9 @@ from ._docs import shared_docs
 DEPTH_WEIGHT = """
 depth_weight : float or array-like of shape (depth + 1,), default=1.0
     For language models: factors of the strength by depth k, :math:`d^k` for a number d
-    (at most 1e50, where all weights are 0), or the factors themselves, from 0 to 1e50.
-    A factor of 0 removes the penalty at a depth: ``[0, 1, 1]`` does not penalise
-    unigrams.
+    (at most 1e50, where all weights with k > 0 are 0), or the factors themselves, from
+    0 to 1e50. A factor of 0 removes the penalty at a depth: ``[0, 1, 1]`` does not
+    penalise unigrams.
 """
 
 

@@ -90,7 +90,11 @@ def catch_warnings() -> Iterator[list[warnings.WarningMessage]]:
 
 @contextmanager
 def warn_once() -> Iterator[None]:
-    """The last of the warnings whose texts are equal up to their first number."""
+    """Collect warnings, and issue only the last of each kind at the end.
+
+    Warnings are of one kind if their category and their text up to the first number or
+    parenthesis are equal.
+    """
     with collect_warnings() as notes:
         yield
     last = {(kind, re.split(r"[(\d]", text)[0]): text for text, kind in notes}

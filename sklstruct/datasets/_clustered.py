@@ -60,7 +60,8 @@ def make_clustered_classes(
         Samples of each class, >= 1.
 
     disperse : float, default=5.0
-        Scale of the corners :math:`\mathrm{disperse} \cdot b_i`, >= 0.
+        Factor of :math:`b_i`, >= 0: the distance of the orthants from the origin per
+        coordinate (twice as much for the digit 0).
 
     variance : float, default=8.0
         Width of the clouds per coordinate, >= 0: 8 is the set WS50 of the source, whose

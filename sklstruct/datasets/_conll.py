@@ -145,8 +145,8 @@ def write_conll(
     ValueError
         If columns have different lengths; if a sentence has no words or is a string; if
         a value is bytes, or has a separator or a line break, or is empty in a file with
-        spaces; if `read_conll` would read a comment or extra row as a word, or a row as
-        a comment.
+        spaces; if all values of a row are blank; if `read_conll` would read a comment
+        or extra row as a word, or a row as a comment.
 
     OSError
         If the file cannot be written. An existing file is then unchanged.

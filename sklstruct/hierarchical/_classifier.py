@@ -134,8 +134,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         - "auto": the tree of "cut". With calibrated nodes (see `estimator`) the tree
           has the shape of `sklstruct.taxonomy.choose_shape`. A single tree is flat up
           to 100 classes, and with plain nodes also if K classes and m (stored) values
-          of X have :math:`m K \le 10^9`. A tree of plain nodes is not flat if
-          `max_depth` or `max_leaf` is set, or if `estimator` is a search.
+          of X have :math:`m K \le 10^9`. This rule is not used for plain nodes if
+          `max_depth` or `max_leaf` is set or `estimator` is a search, and never for
+          another classifier as `estimator`.
         - The name of a builder: see the table of :ref:`taxonomy`.
           With calibrated nodes its tree has the shape of "auto". The names are
           {builders}
@@ -143,9 +144,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         - A given tree, in any form that `sklstruct.taxonomy.as_taxonomy` takes: a
           `Taxonomy`, nested lists of labels, nested dicts, a map to parents or a table
           of paths. The tree must contain every class of y. Classes that do not occur in
-          y are left out. In a map to parents columns of y can be parents: labels above
-          a positive label are positive, and a label is at least as probable as each
-          label below.
+          y are left out. If the only tree is a map to parents, columns of y can be
+          parents: labels above a positive label are positive, and a label is at least
+          as probable as each label below.
         - A tuple of these: a tree for each entry. If `n_taxonomies` is larger than the
           number of entries, the entries are used again from the first one.
 
@@ -342,11 +343,12 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
         known_levels : array-like of int of shape (n_samples,), default=None
             Level of the given `taxonomy`, at least 0, down to which the path of each
-            sample is known; nodes of a single child do not count as a level. If only
-            an inner node is known, the sample trains the nodes above it, and `y` may be
-            any class below it. The class is known if the level is larger than the level
-            of the leaf of y, or equal and the leaf has no other class. Each class of y
-            needs a sample whose class is known. None: all classes are known.
+            sample is known; nodes of a single child do not count as a level. If the
+            known node has several classes, the sample trains only the nodes above it,
+            and `y` may be any of these classes. The class is known if the level is
+            larger than the level of the leaf of y, or equal and the leaf has no other
+            class. Each class of y needs a sample whose class is known. None: all
+            classes are known.
 
         **fit_params : dict
             Parameters of the `fit` of `estimator`; arrays with one entry per sample

@@ -100,7 +100,7 @@ class DualNodes(NodeModels):
     fold_log_loss: mean log-loss of the fold in each tree.
     params: parameters of the estimator that are the same for all batches.
     raised: if the trees do not ensure that a label is at least as probable as each
-    label below, the `RaisedLabels` that do; else None.
+    label below, the `RaisedLabels` that ensure it; else None.
     C, n_iter, status: for each model C, epochs, and 1 if `max_iter` was reached.
     """
 

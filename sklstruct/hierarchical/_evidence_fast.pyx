@@ -15,7 +15,7 @@ probabilities. Routing nodes are expanded level by level, the `beam` best nodes 
 level. Other routing nodes are pending: their mass is exp(w_r R + c'). The mass is
 distributed over the leaves below, in proportion to exp(w_r R), if the probability of
 one of these leaves is needed. A search evaluates further leaves only while their mass
-could exceed the best probability.
+could exceed the k-th best probability.
 
 With several trees the probability is the mean over trees. A class whose leaf is
 evaluated in some tree has at most its probability there plus the largest probability of

@@ -74,7 +74,7 @@ class InnerLabels(NamedTuple):
             ):
                 steps += 1
                 if steps > len(parents):
-                    raise ValueError(f"taxonomy has a cycle: {label!r} is above itself")
+                    raise ValueError(f"taxonomy has a cycle at or above {label!r}")
                 if node in inner:
                     pairs.append((label, node))
         own = np.arange(n_labels)

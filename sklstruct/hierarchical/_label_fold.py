@@ -102,8 +102,8 @@ def choose_threshold(
 ) -> float:
     """The threshold of the largest micro-averaged F1 on the fold.
 
-    rows(part): the log-probabilities of all labels for a part of the fold, -inf where
-    the probability is not above `LEAST`.
+    rows(part): the log-probabilities of all labels for a part of the fold. They need
+    not be exact for probabilities below `LEAST`.
     """
     if weight.size == 0:
         return 0.5

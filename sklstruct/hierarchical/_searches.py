@@ -131,9 +131,9 @@ class PerNodeC(StrengthSearch):
     over the candidates. The three folds f are stratified by class; :math:`P_{C, -f}` is
     the model of the node fitted without fold f, :math:`v(y)` is the child above class
     y, and the sum is over the samples below the node, of weight :math:`s_i`. If a class
-    has only one sample, the sample is not part of a fold. The
-    held-out likelihood of the tree is the product of the held-out likelihoods of its
-    nodes, so the choice of C for each node alone maximises the likelihood of the tree.
+    has only one sample, the sample is not part of a fold. The held-out likelihood of
+    the tree is the product of the held-out likelihoods of its nodes, so the choice of C
+    for each node alone maximises the likelihood of the tree.
 
     Parameters
     ----------

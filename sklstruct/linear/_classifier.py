@@ -121,7 +121,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         squared_hinge with C and log_loss (ovr_log_loss with several labels) with 10 C
         to a part of the classes, and of the samples if there are more than 15 000. The
         second loss is chosen if its log-loss on the fold is smaller by .01 nats per
-        sample and, for log_loss, by 3 %. Needs ``calibration="fold"``.
+        sample and, for log_loss, by 3 %. "auto" needs ``calibration="fold"``.
 
     C : float, default=1.0
         Inverse of the regularisation strength, positive. For rows of about unit length

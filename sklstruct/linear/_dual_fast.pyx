@@ -354,7 +354,7 @@ def scores(
     DescentProblem problem, const float[:, ::1] W, const int32_t[::1] samples,
     float[:, ::1] out, float[:, ::1] room, int32_t[::1] stop,
 ):
-    """Fill out (samples, outcomes) with the scores of `samples`, of duals 0."""
+    """Fill out (samples, outcomes) with the scores of `samples`; duals must be 0."""
     cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t M = W.shape[1], last = W.shape[0] - 1, position, j, n
     cdef const float* x = NULL

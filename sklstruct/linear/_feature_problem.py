@@ -32,7 +32,7 @@ _STEPS, _STRIDE, _LEFT = 50, 5.0, 1e-11
 
 
 class Optimum(NamedTuple):
-    """A solution: the weights (columns, lanes) of the columns that are not zero."""
+    """A solution: weights (columns, lanes) of some columns; other weights are zero."""
 
     columns: NDArray
     W: NDArray
@@ -212,7 +212,8 @@ class FeatureProblem:
                 return np.ascontiguousarray((R @ self.dense[:, columns]).T)
             return np.ascontiguousarray((R @ self.dense).T[columns])
         if self.n_lanes == 1 and self._are_most(columns):
-            # A pass over the rows is faster, and for all columns `columns` is not made.
+            # A pass over the rows is faster, and for all columns does not need X by
+            # columns (`self.columns`).
             return (self.X.T @ R[0]).take(columns)[:, None]
         R = np.ascontiguousarray(R.T)
         G = np.empty((columns.size, self.n_lanes))

@@ -502,8 +502,9 @@ class FlatMixin(LabelsMixin):
         -------
         scores : ndarray of shape (n_samples, n_classes)
             (n_samples,) with two classes, positive for the second, or with one. With
-            several labels the log-odds of each, those of `predict_proba` if there is
-            one; labels without a positive in `fit` have the least number.
+            several labels the log-odds of `predict_proba`, if the model has this
+            method; labels without a positive value in `fit` have the least finite
+            float.
 
         Raises
         ------

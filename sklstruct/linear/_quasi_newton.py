@@ -10,8 +10,9 @@ and in iterations.
 At large dense nodes of three outcomes and more, L-BFGS starts from a metric of the
 features (the formulas are in `_quasi_newton_fast`). Its moments and eigenvectors take
 n d² + d³ multiplications in the BLAS. `metric_pays` allows the metric if this time is
-estimated at five iterations or less and n >= 4 d. Fewer samples are separable, and the
-products with the eigenvectors are then not cheap compared with the products with X.
+estimated at five iterations or less and n >= 4 d. With fewer samples the outcomes are
+separable, and the products with the eigenvectors are not cheap compared with the
+products with X.
 """
 
 from __future__ import annotations

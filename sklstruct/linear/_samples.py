@@ -106,7 +106,7 @@ def costs(C: float, weight: NDArray) -> NDArray:
 
 
 def warn_uneven(X: Samples) -> None:
-    """Warn if sparse rows are far from unit length, or lengths of rows differ much."""
+    """Warn if rows are short, sparse rows are long, or lengths of rows differ much."""
     length = row_norms(X)
     length = length[length > 0]
     # dense rows of d standardised features have length sqrt(d), so only sparse rows,

@@ -253,8 +253,8 @@ class StructuredLogisticRegression(SparseFeatures):
     See Also
     --------
     StructuredLogisticRegressionCV : C by cross-validation.
-    LinearClassifier : Squared l2 penalty; more accurate on text, without sparse
-        weights.
+    LinearClassifier : Squared l2 penalty; more accurate on text, but does not select
+        features.
     sklearn.linear_model.LogisticRegression : Its solver saga has l1 and elastic net.
 
     Notes

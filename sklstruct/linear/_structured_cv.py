@@ -219,7 +219,9 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
             try:
                 train, test = (number[part][number[part] >= 0] for part in parts)
             except IndexError as exc:
-                raise ValueError(f"cv: a fold is not of rows of X: {exc}") from exc
+                raise ValueError(
+                    f"cv: a fold is not a set of rows of X: {exc}"
+                ) from exc
             if not (train.size and test.size):
                 raise ValueError(
                     "cv: a part of a fold has no sample of positive weight"

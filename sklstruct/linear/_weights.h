@@ -4,8 +4,8 @@
  * word w, so that a feature is found by two reads. Row r of the weights is
  * cell[start[r]] to cell[start[r + 1]]: M floats, one per lane, or, if that is shorter,
  * n floats and then their n lanes, two 16-bit numbers per cell. start is NULL if all
- * rows have M floats. If `given` is not negative, features from `given` on are the
- * scores themselves; weights are then 1, and dense samples skip them.
+ * rows have M floats. If `given` is not negative, the features from `given` on are the
+ * scores themselves: the weights are 1, and the values of dense samples are copied.
  */
 #ifndef SKLSTRUCT_WEIGHTS_H
 #define SKLSTRUCT_WEIGHTS_H

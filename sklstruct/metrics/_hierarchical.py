@@ -245,7 +245,7 @@ def _score(
     np.divide(right, total, out=ratio, where=total > 0)
     if warns and not total.all():
         warn(
-            f"hierarchical {which} is 0 / 0, because a path is the root only, and is "
+            f"hierarchical {which} is 0 / 0 for paths that are the root only, and is "
             "set to 0; choose another value by zero_division",
             UndefinedMetricWarning,
         )

@@ -34,7 +34,7 @@ _UNKNOWN = [
 
 _PARAMETERS = """
 estimator : fitted classifier or LanguageModel
-    A fitted classifier, a language model, a `Pipeline` or a fitted search of one. Its
+    A fitted classifier or language model, or a `Pipeline` or fitted search of it. Its
     method `target_log_proba` is called if it exists, else `predict_log_proba` (or
     `predict_proba`) on blocks of rows, about 64 MB at a time.
 

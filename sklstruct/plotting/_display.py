@@ -78,7 +78,7 @@ def by_name(estimator: Any) -> dict[str, Any]:
     """A mapping from names to estimators, as a dict.
 
     The names of a list or of a single estimator are the names of the classes, with a
-    number if several estimators have one class.
+    number if several estimators have the same class.
     """
     if isinstance(estimator, Mapping):
         named = dict(estimator)

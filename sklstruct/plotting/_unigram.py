@@ -17,9 +17,9 @@ class UnigramDiffusionDisplay(Display):
     r"""Probability of a class against its count, for one or several smoothers.
 
     Each smoother has a curve of the mean probability of the classes that occurred j
-    times, j = 0, 1, 2, .... The empirical line is :math:`j / n` for n tokens. If the
-    curve is below the line, the smoother reduces the probability of seen classes. The
-    point at 0 is the probability of an unseen class.
+    times, j = 0, 1, 2 and so on. The empirical line is :math:`j / n` for n tokens. If
+    the curve is below the line, the smoother reduces the probability of seen classes.
+    The point at 0 is the probability of an unseen class.
 
     Use `from_estimator` to make one.
 

@@ -59,7 +59,7 @@ def prox_group_lasso(
         \operatorname*{arg\,min}_w\; \tfrac12 \sum_i D_i (w_i - v_i)^2
         + \sum_g \kappa_g \|w_g\|_p
 
-    Every entry belongs to one group. All entries of a group become 0, or none.
+    Every entry belongs to one group. For p > 1 a group vanishes as a whole.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def prox_overlapping_groups(
     A round projects the residual of v on the ball of one group after the other. Every
     :math:`\xi` gives a bound of the error: the objective is strongly convex, so the
     squared distance to the minimiser is at most twice the gap between primal and dual
-    objective. A round goes from the smallest to the largest group. If any two groups
+    objective. A round goes from the smallest to the largest group. If every two groups
     are nested or have no entry in common, as in the sparse group lasso, one round is
     exact [1]_.
 

@@ -289,7 +289,7 @@ cdef inline void _lower(
         waiting = False
     else:
         level = slots[top].value
-        mass = slots[top].mass         # of a child: the slot is its own
+        mass = slots[top].mass         # positive: the slot of a child is not free
         spare = top
         top = _merge(slots, slots[top].child)
     # Invariant: `mass` stands at `level`, every other value is <= level and what

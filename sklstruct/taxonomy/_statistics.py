@@ -286,7 +286,8 @@ class ClassStatistics:
             scaled within-class scatter of **all** classes plus the exact scatter of the
             means of the members; it needs no rows, and equals "exact" for the set of
             all classes. "exact": the rows of the members; needs ``keep_rows=True``.
-            "root": the matrix of all classes, with the class sums centred again.
+            "root": the matrix of all classes, with the class sums centred again, so
+            that Q is a submatrix of the Q of all classes except for the centring.
 
         scatter : ndarray of shape (n_columns, n_columns), default=None
             The result of ``subset_scatter(members)``, for "exact". None computes it.

@@ -318,7 +318,7 @@ class Taxonomy:
     # ------------------------------------------------------------ node answers
 
     def find(self, name: Hashable) -> int:
-        """The node with a name.
+        """The node with the given name.
 
         Parameters
         ----------
@@ -467,10 +467,11 @@ class Taxonomy:
             classes are kept. None: leaves stay as they are.
 
         max_children : int, default=None
-            Largest number of children, >= 2. From the root down, the inner child with
-            the most classes is replaced by its children if the node then has at most
-            `max_children` children. The leaves and their classes stay the same; nodes
-            with more children keep them. None: children stay as they are.
+            Largest number of children, >= 2. From the root down, inner children are
+            replaced by their children, the child with the most classes first, as long
+            as the node then has at most `max_children` children. The leaves and their
+            classes stay the same; nodes with more children keep them. None: children
+            stay as they are.
 
         Returns
         -------

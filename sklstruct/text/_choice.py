@@ -3,8 +3,8 @@
 "auto" chooses the n-grams that best classify held-out texts. For each kind of n-grams a
 linear model learns a half of some texts, and the log-losses on the other half are
 compared. If the difference is not larger than twice its standard error, the halves are
-exchanged, too. Three-fold cross-validation would choose right as often and take 40 %
-more time. The fold that calibrates probabilities is too small for the choice: the
+exchanged, too. Three-fold cross-validation would be right as often and take 40 % more
+time. The fold that calibrates probabilities is too small for the choice: the
 log-losses of "letters" and "both" often differ by 0.02 nats, and for 500 texts the
 standard error of this difference is as large.
 

@@ -97,9 +97,9 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
           into halves. A linear classifier learns one half. The n-grams with the smaller
           log-loss on the other half are chosen. If the difference is at most two
           standard errors, the halves also change their places. If there are more texts
-          or labels than were compared, "both" unless "letters" is better by two
-          standard errors. "letters" if there are too few texts, or no n-gram of
-          "words".
+          or labels than were compared, "both" is chosen unless "letters" is better by
+          two standard errors: a model of more texts gains more from words. "letters" is
+          chosen if there are too few texts, or no n-gram of "words".
         - An `NgramVectorizer`, or another transformer of texts, which may learn from
           the labels too; it is cloned.
 
@@ -533,7 +533,7 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
     def explain(
         self, text: str, label: Any = None, k: int = 10
     ) -> list[tuple[str, float]]:
-        r"""The n-grams of a text that most increase or decrease the log-probability.
+        r"""The n-grams of a text that most change the log-probability of a label.
 
         The change by n-gram g is, in nats and for every classifier,
 
@@ -554,9 +554,10 @@ class TextClassifier(ReducedMixin, TopKMixin, TextEstimator):
         Returns
         -------
         changes : list of tuple (n-gram, change)
-            Largest change first: the k largest positive changes, then the k largest
-            negative changes. The list is empty for a label of probability 0. With
-            "both", n-grams have the prefix ``words__`` or ``letters__``.
+            The k largest positive changes, then the k lowest negative changes (fewer if
+            there are fewer); largest change first. The list is empty for a label of
+            probability 0. With "both", n-grams have the prefix ``words__`` or
+            ``letters__``.
 
         Raises
         ------

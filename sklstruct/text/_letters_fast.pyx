@@ -103,7 +103,8 @@ def read_symbols(const uint8_t[::1] text, const int64_t[::1] ends,
     """The letters of texts in UTF-8, in segments; no n-gram crosses segments.
 
     If `padded`, each run without spaces is a segment, with a space before and after it.
-    Otherwise a text is a segment, in which runs of spaces become one space.
+    Otherwise a text is a segment, in which each run of two or more spaces becomes one
+    space.
 
     text : the texts, one after the other; ends : the end of each text in `text`.
     classes : (0x110000,) bits SPACE and WORD of each code point.

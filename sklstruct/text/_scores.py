@@ -72,7 +72,7 @@ class ByteWeights(CheckedState):
         part = ~whole[column]
         gap, c, v = _with_gaps(score[part], column[part], value[part])
         count = np.bincount(c, minlength=n_columns)
-        # Additional zeros never make a column n_scores long: it would be read as whole.
+        # Additional zeros never make a column as long as a whole column.
         count[whole] = n_scores
         number_of = np.cumsum(whole) - 1
         dense = np.zeros((int(whole.sum()), n_scores), dtype=np.int8)

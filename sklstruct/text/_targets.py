@@ -18,7 +18,7 @@ from ..symbols import encode, label_array, plain_list
 def label_lists(y: Any) -> list[Any] | None:
     """y as a list of lists, tuples or sets of strings, one per text.
 
-    None if y has another form.
+    Arrays of strings become lists. None if y has another form.
     """
     if sp.issparse(y) or (isinstance(y, np.ndarray) and y.ndim != 1):
         return None

@@ -241,8 +241,8 @@ class NgramVectorizer(TransformerMixin, TextEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of its range, X is not a list of strings, or no n-gram
-            is left.
+            If a parameter is out of its range, X is one string or has an entry that is
+            not a string, or no n-gram is left.
         """
         self._fit(as_texts(X), keep=False)
         return self

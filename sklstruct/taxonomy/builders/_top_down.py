@@ -72,7 +72,7 @@ def sides(members: NDArray, mask: NDArray) -> tuple[NDArray, NDArray, None, None
 def _share_gram(
     stats: ClassStatistics, parts: tuple[NDArray, NDArray], gram: NDArray
 ) -> list:
-    """Gram matrices of both sides: of the smaller from its rows, then by difference."""
+    """Gram matrices: of the smaller side from its rows, of the other by subtraction."""
     small = int(stats.weight[parts[1]].sum() < stats.weight[parts[0]].sum())
     grams: list[NDArray | None] = [None, None]
     if max(part.size for part in parts) < 3:
