@@ -121,8 +121,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
 
     n_jobs : int, default=None
         Threads over the instances of a prediction; learning uses one thread. None means
-        1 unless in a `joblib.parallel_config` context. Results do not depend on
-        `n_jobs`.
+        1 unless in a `joblib.parallel_config` context. Results do not depend on it.
 
     random_state : int, RandomState instance or None, default=None
         Seed of the walk, and of annealing: a fitted model predicts the same each time.
