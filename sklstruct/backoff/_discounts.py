@@ -120,9 +120,9 @@ def find_discounts(
         fallback = f"({fallback})" if "," in fallback else fallback
         warn(
             f"{owner}: counts of counts do not give discount={discount!r:.60} "
-            f"({'; '.join(problems)}). This is usual for small data. The "
-            f"fallback {fallback} is used there; pass discount={fallback} to use it "
-            "everywhere, without this warning",
+            f"({'; '.join(problems)}). This is usual for small or closed-vocabulary "
+            f"data. The fallback {fallback} is used there; pass discount={fallback} "
+            "to use it everywhere, without this warning",
             FallbackWarning,
         )
     # A model without contexts may have no level to discount.

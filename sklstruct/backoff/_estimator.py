@@ -47,8 +47,8 @@ y : array-like of shape (n_samples,)
     The symbol that followed each context.
 
 sample_weight : array-like of shape (n_samples,), default=None
-    Non-negative weights. A sample of weight 0 is left out, a sample of weight 2 counts
-    as two samples.
+    Non-negative weights, which may be fractional. A sample of weight 0 is left out, a
+    sample of weight 2 counts as two samples.
 """
 BATCH = """
 X : array-like of shape (n_samples, n_features)
@@ -65,16 +65,16 @@ sample_weight : array-like of shape (n_samples,), default=None
     Non-negative weights.
 
 decay : float, default=None
-    Factor of all earlier counts, above 0 and at most 1. The model equals one `fit` in
-    which samples of the previous batch have weight `decay`, samples of the batch before
-    that ``decay ** 2``, and so on. Pairs with a count below 1e-9 are removed; classes
-    stay.
+    Factor of all earlier counts, above 0 and at most 1. The model equals the model of
+    one `fit` in which samples of the previous batch have weight `decay`, samples of the
+    batch before that ``decay ** 2``, and so on. Pairs with a count below 1e-9 are
+    removed; classes stay.
 
 window : int, default=None
-    The model equals one `fit` on the last `window` batches, including this batch. If
-    `window` is the number of batches of a text, batches of a second pass replace the
-    batches of the first pass. Give `window` from the first batch on, and not together
-    with `decay`. The counts of each of these batches are stored.
+    The model equals the model of one `fit` on the last `window` batches, including this
+    batch. If `window` is the number of batches of a text, batches of a second pass
+    replace the batches of the first pass. Give `window` from the first batch on, and
+    not together with `decay`. The counts of each of these batches are stored.
 """
 
 

@@ -114,8 +114,9 @@ class BackoffModel(Distribution):
         again. None: the model was not read from a file.
 
     zero_weight : ndarray of shape (n_pairs,), bool, or None
-        The pairs of weight 0 in a log-linear model, whose probability is the back-off
-        probability. Files do not contain these pairs. None: not known.
+        The pairs of weight 0 in a log-linear model. A file does not contain such a pair
+        if backing off gives the same probability and no longer n-gram needs the pair.
+        None: not known.
 
     n_nodes, n_pairs, n_classes, n_symbols, max_depth, order : int
         Sizes; ``max_depth`` is the length of the longest context, ``order`` of the

@@ -74,8 +74,8 @@ def prune(
         - ``"count"``: pairs with a count up to the threshold. One number, or a number
           for each depth from 1 on; the last number is also used for larger depths.
 
-        0 removes only pairs of negative cost; infinity leaves the unigrams. None: `to`
-        gives the size.
+        0 removes only pairs of negative cost, or of count 0; infinity leaves the
+        unigrams. None: `to` gives the size.
 
     to : int or str, default=None
         Instead of `threshold`, the largest size of the result: a number of n-grams,
@@ -158,7 +158,7 @@ def prune(
 
 
 def as_distribution(model: BackoffModel) -> BackoffModel:
-    """Divide each row by its sum if a sum is not 1; a warning tells how many rows.
+    """Divide each row by its sum, and warn, if a sum differs from 1 by over 0.001.
 
     Costs compare probabilities, and new back-off weights get the remaining mass: both
     need rows that sum to 1. The ratios within a row do not change.

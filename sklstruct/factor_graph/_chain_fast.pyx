@@ -52,8 +52,8 @@ cdef class ChainScorer:
     def scores(self, list sequences, owner):
         """The scores of the items of all sequences, one after the other.
 
-        sequences : list of lists of items, which must not change during the call owner
-        : (number of a sequence, of an item) -> their name in an error message
+        sequences : list of lists of items, which must not change during the call
+        owner : (number of a sequence, of an item) -> their name in an error message
         """
         cdef Py_ssize_t n = 0, i = 0, t
         cdef list items

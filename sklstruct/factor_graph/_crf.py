@@ -60,18 +60,20 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
 
     min_count : int or tuple of two int, default=1
         A feature of a variable or an edge has a weight for a kind of value (or a pair
-        of kinds) if both occur together at least this number of times in training. With
-        0 all features have all weights, which needs more memory and time. The first of
-        two numbers is for variables (0: CRFsuite's ``all_possible_states``), the second
-        for edges (0: ``all_possible_transitions``). Weights of `candidate_features` and
+        of kinds) if both occur together at least this number of times in training;
+        other weights are 0. With 0 all features have all weights, which needs more
+        memory and time. The first of two numbers is for variables (0: CRFsuite's
+        ``all_possible_states``), the second for edges (0:
+        ``all_possible_transitions``). Weights of `candidate_features` and
         `pair_features` are always learned. In a dict of features every key counts as an
         occurrence, as in CRFsuite, even if its value is 0 or False. In a feature matrix
         of a graph zeros do not count.
 
     tol : float, default=1e-3
-        Largest `gap_`, in nats per variable; at least 0. Without c1 and c2, or with
-        unknown labels, `gap_` is infinite, and the fit stops when ten iterations
-        together lower the objective by less than `tol` per variable.
+        The fit stops when `gap_` is at most `tol` nats per variable; at least 0.
+        Without c1 and c2, or with unknown labels, `gap_` is infinite, and the fit stops
+        when ten iterations together lower the objective by less than `tol` nats per
+        variable.
 
     max_iter : int, default=1000
         Largest number of iterations of L-BFGS, at least 1.

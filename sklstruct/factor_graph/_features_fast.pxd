@@ -2,7 +2,7 @@ from libc.stdint cimport int64_t
 
 
 cdef struct Sink:
-    # destination of the features of an item: arrays, or, if `score` is not NULL, the #
+    # destination of the features of an item: arrays, or, if `score` is not NULL, the
     # scores of k labels (value times weights); `room` is then the number of rows of
     # `coef`
     int64_t n, room

@@ -93,9 +93,8 @@ class FactorGraph:
     ValueError
         If a variable has no candidates or a repeated candidate, an edge leads to a
         variable that does not exist or from a variable to itself, features have the
-        wrong
-        number of rows or are not finite, or no state satisfies the constraints. The
-        message names the instance (by `name`) and the variable.
+        wrong number of rows or are not finite, or no state satisfies the constraints.
+        The message names the instance (by `name`) and the variable.
 
     See Also
     --------

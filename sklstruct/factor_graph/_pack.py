@@ -113,7 +113,7 @@ class WeightLayout:
         return layout
 
     def check(self, graphs: Sequence[FactorGraph]) -> None:
-        """Raise ValueError if the features of an instance differ from `fit`."""
+        """Raise ValueError if an instance has other features than those of `fit`."""
         known: dict[Any, int] = {
             "features": self.n_features,
             "candidate_features": self.n_candidate_features,

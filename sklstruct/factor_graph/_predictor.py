@@ -44,17 +44,17 @@ ATTRIBUTES = """
 
     edge_coef_ : dict from str to ndarray of shape (n_edge_features, n_kinds, n_kinds)
         Weights of `edge_features` by type of edge; the kind of an edge's first variable
-        comes first. If X was sequences, ``edge_coef_["next"][0]`` has the transitions.
+        comes first. If X had sequences, ``edge_coef_["next"][0]`` has the transitions.
 
     pair_coef_ : dict from str to ndarray of shape (n_pair_features,)
         Weights of `pair_features` by type of edge.
 
     classes_ : ndarray of shape (n_classes,)
-        Labels, sorted, if X was sequences of observations. In a model that was read by
+        Labels, sorted, if X had sequences of observations. In a model that was read by
         ``load``, labels and names of features have the order of the file.
 
     feature_names_ : ndarray of shape (n_features,)
-        Names of the features, sorted, if X was sequences of observations.
+        Names of the features, sorted, if X had sequences of observations.
 """
 
 
@@ -128,7 +128,7 @@ class GraphPredictor(BaseEstimator):
 
     def _instances(self, X: Any) -> list:
         """X as a list, of sequences if those of `fit` were sequences."""
-        # The look at the tags takes longer than a sequence.
+        # check_is_fitted takes longer than the prediction of a sequence.
         if "coef_" not in vars(self):
             check_is_fitted(self)
         X = as_instances(X, 0)

@@ -101,11 +101,11 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         The states to compare. "gibbs": all values of a variable. The value with the
         smallest loss is compared with the value that violates the ranking most, and the
         next state is drawn from the conditional distribution of the model. "uniform":
-        the current value and one random value, a Metropolis step.
+        the current value and another random value, a Metropolis step.
 
     temperature : float, default=0.1
-        Temperature of the learning walk, at least 0; with 0 only better states are
-        accepted. Far above `margin` the scores hardly influence the walk, and the
+        Temperature of the learning walk, at least 0; with 0 no state of a lower score
+        is accepted. Far above `margin` the scores hardly influence the walk, and the
         weights of edges become too small.
 
     inference : {"auto", "anneal", "icm", "exact"}, default="auto"
@@ -120,8 +120,8 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         - "auto": "exact" for each instance without a loop, "anneal" for the others.
 
     n_jobs : int, default=None
-        Threads over the instances of a prediction; learning uses one. None means 1
-        unless in a `joblib.parallel_config` context. Results do not depend on it.
+        Threads over the instances of a prediction; learning uses one thread. None means
+        1 unless in a `joblib.parallel_config` context. Results do not depend on it.
 
     random_state : int, RandomState instance or None, default=None
         Seed of the walk, and of annealing: a fitted model predicts the same each time.

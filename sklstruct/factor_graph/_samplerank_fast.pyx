@@ -484,7 +484,7 @@ def walk(
                     1 + g.feature_ptr[v + 1] - g.feature_ptr[v]
                     + g.adj_ptr[v + 1] - g.adj_ptr[v]
                 ) * (1 if proposal == 0 else times)
-                # v is visited once per alternative value
+                # uniform proposals: v is visited once per alternative value
                 if times and proposal == 0:
                     r = visit_all_values(g, learner, cost, state, v, &score[0])
                     state[v] = <int32_t>r

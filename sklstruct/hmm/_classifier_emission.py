@@ -26,14 +26,14 @@ class ClassifierEmission(RowsEmission):
     ----------
     estimator : classifier
         A classifier with `predict_log_proba` or `predict_proba`. Its samples are the
-        observations
-        of all sequences, in order: dicts (with a `DictVectorizer` before it), strings,
-        or feature vectors.
+        observations of all sequences, in order: dicts (with a `DictVectorizer` before
+        it), strings, or feature vectors.
 
     weight : float, default=1
         a, above 0: the weight of the observations relative to the transitions. Tune it
-        on data that were not used in `fit`. Features of neighbouring observations
-        contain the same information as the transitions, which changes the best weight.
+        on data that were not used in `fit`. Weights above 1 suit classifiers with
+        features of neighbouring observations, because part of their information is also
+        in the transitions.
 
     prior_weight : float, default=1
         b, in 0..1.

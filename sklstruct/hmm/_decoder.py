@@ -110,8 +110,8 @@ class NoisyChannelDecoder(SequenceInference):
 
     With `beam_width`, one call per position computes the rows of all kept histories.
     Histories with equal states are merged. If the model does not have an unknown word,
-    unknown words have the same probability after all histories. Each sentence is
-    decoded alone, with an empty cache if the model is a `CacheLM`.
+    unknown words have the same probability after all histories, and end the history.
+    Each sentence is decoded alone, with an empty cache if the model is a `CacheLM`.
 
     References
     ----------

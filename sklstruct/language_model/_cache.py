@@ -609,8 +609,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, TextEstimator):
                 f"{type(cursor).__name__}"
             )
         counts = getattr(cursor.cache, "counts", None)
-        # A cache of this model has the same object of settings, a pickled cache an
-        # equal one.
+        # A cache of this model shares the settings object; the settings of a pickled
+        # cache are only equal.
         if counts is None or counts.settings is not self._counted:
             checked_state(cursor.cache, self._counted)
         return cursor

@@ -456,8 +456,8 @@ cdef class Counts:
     # ---------------------------------------------------- weights of classes
 
     cdef void _find_rows(self, const TextCursor *r, int32_t *rows) noexcept nogil:
-        """The rows of the three contexts of the next word, -1 for a context without
-        row."""
+        """The rows of the three contexts of the next word, -1 for a context that has no
+        row or whose learning rate is 0."""
         cdef int32_t k, n = self.shape.n_groups
         rows[0], rows[1], rows[2] = 0, -1, -1
         if r.last >= 0:

@@ -29,7 +29,7 @@ class ScoredWords(NamedTuple):
     """Words of a text, and their probabilities in the base."""
 
     words: NDArray  # (n,) int32 class ids, negative for a word without class
-    first: NDArray  # (n,) uint8: SENTENCE, DOCUMENT (at the first word), WITHIN
+    first: NDArray  # (n,) uint8: SENTENCE or DOCUMENT at its first word, else WITHIN
     log_base: NDArray  # (n,) ln P of the word
     of_base: NDArray | None  # (n, n_groups) P of each class of words
 

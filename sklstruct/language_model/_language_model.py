@@ -435,15 +435,15 @@ class LanguageModel(
             Non-negative weight of each sentence.
 
         decay : float, default=None
-            Factor of all earlier counts, above 0 and at most 1. The model equals one
-            `fit` in which sentences of the previous batch have weight `decay`,
-            sentences of the batch before that ``decay ** 2``, and so on. N-grams with a
-            count below 1e-9 are removed; words stay in the vocabulary.
+            Factor of all earlier counts, above 0 and at most 1. The model equals the
+            model of one `fit` in which sentences of the previous batch have weight
+            `decay`, sentences of the batch before that ``decay ** 2``, and so on.
+            N-grams with a count below 1e-9 are removed; words stay in the vocabulary.
 
         window : int, default=None
-            The model equals one `fit` on the last `window` batches, including this
-            batch. Words that occur only in older batches are removed. Give `window`
-            from the first batch on, and not together with `decay`.
+            The model equals the model of one `fit` on the last `window` batches,
+            including this batch. Words that occur only in older batches are removed.
+            Give `window` from the first batch on, and not together with `decay`.
 
         Returns
         -------
@@ -692,7 +692,7 @@ class LanguageModel(
         ('KneserNeyLM', 6, [[0.5], [0.5]])
         """
         predictor, labels = self.predictor, self._labels
-        model = innermost(self.estimator_)  # None of a file
+        model = innermost(self.estimator_)  # None for a file
         description = Description(
             model="a file" if model is None else type(model).__name__
         )

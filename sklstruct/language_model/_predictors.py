@@ -324,7 +324,7 @@ class WindowClassifier(DistributionClassifier, BaseEstimator):
         words = labels.known_symbols("").tolist()
         token = own.tokens(words, predictor.encoder.unknown)
         self._token = np.append(token, np.int32(-1))
-        # As of the predictor.
+        # As in the predictor.
         self.reads_history = predictor.reads_history
         # The symbol of the model's tree that each id is, -1 for none; None if the model
         # has no tree of symbols.

@@ -57,8 +57,8 @@ def named_estimator(
         The name.
 
     n_words : int, default=10_000
-        Number of words that can be predicted, at least 1. The number of word classes
-        grows with it, up to 100.
+        Number of words that can be predicted, at least 1. Models of fewer words have
+        fewer word classes.
 
     max_depth : int, default=4
         `max_depth` of the `LanguageModel`, at least 1, or 0 for "fast". Steps of paths

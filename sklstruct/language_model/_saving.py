@@ -175,10 +175,9 @@ class FilesMixin:
 
         analyzer : {"word", "kenlm", "char"}, default=None
             The rule by which the model splits strings. None: the rule of the labels of
-            `model`, which is "kenlm" for all files but native files, as the others
-            store no rule. With "char" the symbol ``"\u2581"``, which stands for a blank
-            in
-            files of models of characters, becomes a blank.
+            `model`, which is "kenlm" for all files but native files, because other
+            files store no rule. With "char" the symbol ``"\u2581"``, which stands for a
+            blank in files of models of characters, becomes a blank.
 
         Returns
         -------

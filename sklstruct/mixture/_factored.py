@@ -36,7 +36,7 @@ from ._transforms import GroupedSamples, TransformCache
 
 
 class FactoredSubModel(ComposedSubModel):
-    """The sub-model of a `FactoredLM`: a tree, a sub-model for groups, one for words.
+    """The sub-model of a `FactoredLM`: a tree, and sub-models for groups and words.
 
     The first estimator is for nodes with groups below them, the second for nodes with
     words only. With `for_gate`, a gate needs features of the contexts. `classes` are

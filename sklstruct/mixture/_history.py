@@ -9,9 +9,9 @@ with a(y) and a(g) the number of times that the word, and words of the group, oc
 the history. This is the posterior mean under a Dirichlet prior with the concentration
 :math:`\theta_g`.
 
-For a group v of groups, the factor of such a posterior mean over the share r(v) in the
-text is computed; the probability of v is multiplied by the root of this factor, and
-divided by the sum over all v:
+In a group g of groups v, let r(v) be the share of v in the text. The probability of v
+is multiplied by the root of the ratio of such a posterior mean of the share to r(v),
+and divided by the sum over all v:
 
 .. math::
     P(v \mid g, x)\, \sqrt{\frac{a(v) + \theta_g\, r(v)}{(a(g) + \theta_g)\, r(v)}} .

@@ -206,8 +206,9 @@ class MixtureLM(NamedMembers, ModelClassifier):
 
     Notes
     -----
-    The training weights of a frozen model are not known. ``"logistic"`` uses 0, and
-    ``"by_count"`` raises an error if the first tree is frozen.
+    The matched depth of a frozen model is known, but its training weights are not:
+    ``"logistic"`` uses 0, and ``"by_count"`` raises an error if the first tree is
+    frozen.
 
     Transformers, such as word classes, are not fitted to held-out samples while the
     weights are learned. Otherwise models of their contexts would get too much weight.

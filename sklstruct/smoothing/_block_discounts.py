@@ -123,8 +123,8 @@ def left_out(
     section, block, slot, weight = blocks.sample()
     n_levels = pairs.tree.n_levels
     levels: list[DiscountedLevel] = []
-    # From the longest contexts up: a removed pair has one predecessor less in its
-    # parent.
+    # From the longest contexts up: a removed pair lowers the adjusted count of its
+    # parent by 1.
     at, lost = slot.astype(np.int64), None
     starts = [pairs.level(k).start for k in range(n_levels)]
     depth = np.searchsorted(starts, slot, side="right") - 1

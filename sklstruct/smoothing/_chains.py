@@ -58,7 +58,7 @@ def log_likelihood(
 
 
 def parents_in_level(pairs: Pairs, k: int) -> np.ndarray:
-    """The index of the parent of each pair of level k in its level; at the root the
+    """The index of the parent of each pair of level k in level k - 1; at the root the
     class."""
     here = pairs.level(k)
     if k == 0:

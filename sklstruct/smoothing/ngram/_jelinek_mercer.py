@@ -120,7 +120,7 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
     the nearest bucket of its depth; at a depth without samples the weight is 1/2.
 
     An iteration costs O(pairs). Pairs that occurred once are dropped before the first
-    pass: without their only sample, their count is 0.
+    iteration: without their only sample, their count is 0.
 
     References
     ----------

@@ -99,8 +99,8 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
             The symbols.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights. A sample of weight 0 is left out, a sample of weight 2
-            counts as two samples.
+            Non-negative weights, which may be fractional. A sample of weight 0 is left
+            out, a sample of weight 2 counts as two samples.
 
         Returns
         -------

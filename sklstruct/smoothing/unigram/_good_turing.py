@@ -104,7 +104,7 @@ class GoodTuringUnigram(UnigramSmoother):
 
     def _lowered(self, counts, n, r):
         k = np.arange(r.size)
-        # Sum of the counts of k and above.
+        # Sum of the counts that are at least k.
         above = n - np.concatenate([[0.0], np.cumsum(k * r)[:-1]])
         # A difference of this size is a rounding error.
         valid = (r > 0) & (above - k * r > 1e-12 * n)
