@@ -378,11 +378,11 @@ def test_other_refusals(client, monkeypatch):
     text = sentences(30)
     with pytest.raises(ValueError, match="y_val holds none|X_val is empty"):
         on_cluster(mixture()).fit(text, X_val=[])
-    with pytest.raises(ValueError, match="X_val: a KneserNeyLM chooses nothing"):
+    with pytest.raises(ValueError, match="X_val: a KneserNeyLM does not use held-out"):
         on_cluster(KneserNeyLM()).fit(text, X_val=text)
-    with pytest.raises(ValueError, match="X_val: a Pipeline chooses nothing"):
+    with pytest.raises(ValueError, match="X_val: a Pipeline does not use held-out"):
         on_cluster(refined()).fit(text, X_val=text)
-    with pytest.raises(ValueError, match="X_val: a MixtureLM chooses nothing"):
+    with pytest.raises(ValueError, match="X_val: a MixtureLM does not use held-out"):
         on_cluster(mixture([1, 1])).fit(text, X_val=text)
     factored = FactoredLM(ExchangeClustering(3), WittenBellLM(), WittenBellLM())
     with pytest.raises(TypeError, match="estimator: FactoredLM cannot be fitted on"):
