@@ -388,7 +388,9 @@ class LanguageModel(
             Can be given as X to `fit` of this model, or of another model with the same
             marks and no longer contexts. `fit` refuses counts of words that its
             `min_count`, `max_vocabulary` or `vocabulary` would leave out; words that
-            were left out when X was counted stay unknown.
+            were left out when X was counted stay unknown. For an estimator with
+            ``solver="active_set"`` the object stores the words and the counts of the
+            unigrams; `fit` counts the contexts that it builds.
 
         Raises
         ------
