@@ -165,6 +165,21 @@ def test_icm_ends_where_no_value_can_be_bettered(tools):
         assert score.max() <= score[0] + 1e-9
 
 
+def test_icm_keeps_values_that_no_value_betters(tools):
+    """Of equal scores the present value stays, alone and in pairs."""
+    graph = chain_graph(["a", "b", "c"], np.eye(6))
+    model = fitted(tools, np.random.default_rng(0), [graph])
+    model.coef_[:] = 0
+    state = np.array([2, 0, 1, 1, 2, 0], dtype=np.int32)
+
+    def ascend(infer):
+        walk = inference.Walk(infer, state.copy())
+        walk.icm(inference.LARGEST_PAIR)
+        return walk.state.tolist()
+
+    assert model._over_blocks([graph], ascend)[1] == [state.tolist()]
+
+
 def test_exact_refuses_loops_and_names_the_instance():
     X = [
         grid_graph([0, 1], np.ones((1, 3, 1))),
