@@ -106,7 +106,7 @@ class SubModel(ABC):
 
         with catch_warnings() as caught, ThreadMap(task.n_jobs) as parallel:
             parallel(one, list(by_group(samples.group, sizes.size)))
-        _warn_once(caught, int(sizes.size))
+        _warn_of_groups(caught, int(sizes.size))
         # All groups share a gate, so all models have features of the same number of
         # trees.
         n_trees = max((len(m.gate_depths) for m in models), default=0)
@@ -327,7 +327,7 @@ def sub_model_of(estimator: Any, classes: NDArray, for_gate: bool = False) -> Su
     return EstimatorSubModel(estimator, for_gate)
 
 
-def _warn_once(caught, n_groups):
+def _warn_of_groups(caught, n_groups):
     """Issue one warning of each kind for all groups, in place of one per group."""
     kinds: dict[type, list] = {}
     for warning in caught:
