@@ -69,8 +69,8 @@ class ThreadMap:
 
     If `function` raises an exception, the exception of the first such item is raised,
     as in a loop; later items may or may not have been computed. A KeyboardInterrupt
-    does not wait for the running items of other threads, which end later, on arrays
-    that are no longer used. `function` may call the map that it runs in.
+    does not wait for the running items of other threads. These items end later, and
+    their results are not used. `function` may call the map that calls `function`.
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:

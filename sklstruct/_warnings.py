@@ -38,7 +38,7 @@ def _library_of(frame: FrameType) -> str:
 def _level_of_user() -> int:
     """The `stacklevel`, for `warn`, of the innermost frame of the user.
 
-    If there is no such frame, the level of the caller of `warn`.
+    Without a frame of the user, the level of the caller of `warn`.
     """
     level = 2
     frame: FrameType | None = sys._getframe(2)

@@ -254,7 +254,7 @@ class Pairs:
         return slice(int(self.ptr[here.start]), int(self.ptr[here.stop]))
 
     def find(self, nodes: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Index of each pair (node, target), -1 if there is no such pair.
+        """Index of each pair (node, target), -1 for a pair that is not stored.
 
         ValueError unless both are arrays of ids in range and of equal length.
         """

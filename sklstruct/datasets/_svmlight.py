@@ -68,7 +68,7 @@ def load_sparse_labels(
         If a file does not exist.
 
     ValueError
-        If there is no path; if a line is not a sample, or its features do not increase;
+        If `paths` is empty; if a line is not a sample, or its features do not increase;
         if a label is not an integer >= 0, or is twice in one line; if there are fewer
         columns than features or labels; if the sizes in the first line are wrong.
 

@@ -164,7 +164,7 @@ def wait_for(client: Any, future: Any, look: Callable[[], None]) -> Future:
 
 
 class WorkersWatch:
-    """Detects waits that would never end: there is no worker, or all are paused."""
+    """Detects waits that would never end, because all workers are lost or paused."""
 
     def __init__(self, client: Any) -> None:
         self._client = client

@@ -553,8 +553,8 @@ def strengths(Cs: Any, lam_max: float) -> NDArray:
             raise ValueError(f"Cs must be at least 1, or an array, got {Cs}")
         if not np.isfinite(lam_max):
             raise ValueError(
-                "Cs must be an array: this penalty never makes all weights 0, so there "
-                "is no smallest C"
+                "Cs must be an array: an integer means values from the largest C at "
+                "which all weights are 0, and this penalty never makes all weights 0"
             )
         return np.geomspace(1, _RANGE, int(Cs)) / (lam_max if lam_max > 0 else 1.0)
     grid = np.sort(as_floats("Cs", Cs))

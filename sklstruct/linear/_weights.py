@@ -1,7 +1,7 @@
 """Weights of the outcomes of nodes, stored by feature; weights of 0 may be left out.
 
-The weights of all outcomes for one feature are contiguous, because a sample needs the
-weights of its own features only. `_weights.h` describes the layout.
+The weights of all outcomes for one feature are contiguous, because a sample needs only
+the weights of the features that the sample has. `_weights.h` describes the layout.
 """
 
 from __future__ import annotations

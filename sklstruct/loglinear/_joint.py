@@ -342,7 +342,7 @@ class JointLogLinear(
         Raises
         ------
         ValueError
-            If there are no samples, or the samples of the paths differ.
+            If the paths have 0 samples, or have different samples.
         """
         return self._learn(counted)
 

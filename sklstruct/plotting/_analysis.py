@@ -162,7 +162,7 @@ class DepthLossDisplay(Display):
         Raises
         ------
         ValueError
-            If there are no models, or a model does not have a value for each depth.
+            If `gain` is empty, or a model does not have a value for each depth.
         """
         n_tokens = np.asarray(self.n_tokens)
         if not self.gain:
@@ -283,7 +283,7 @@ class WeightsByDepthDisplay(Display):
         Raises
         ------
         ValueError
-            If there are no models, or a number is negative.
+            If `n_weights` is empty, or a number is negative.
         """
         if not self.n_weights:
             raise ValueError("n_weights is empty: give at least one model")

@@ -105,7 +105,7 @@ class PerplexityDisplay(Display):
         Raises
         ------
         ValueError
-            If there are no models, or an order is not an integer of at least 1, or a
+            If `perplexity` is empty, or an order is not an integer of at least 1, or a
             perplexity is below 1.
         """
         if not self.perplexity:

@@ -118,8 +118,8 @@ class Labels:
     ------
     ValueError
         If labels are not hashable or occur twice, `start` is a class or not one of
-        `symbols`, `end` is not a class, `unknown` is in neither, or there is no such
-        `analyzer`.
+        `symbols`, `end` is not a class, `unknown` is in neither, or `analyzer` is
+        not a known name.
 
     Examples
     --------

@@ -437,7 +437,7 @@ def context_windows(
     Raises
     ------
     ValueError
-        If there are no sentences, or a mark occurs inside a sentence (the message names
+        If `sentences` is empty, or a mark occurs inside a sentence (the message names
         the sentence).
     TypeError
         If `sentences` is a single string.

@@ -96,7 +96,7 @@ class TextFile:
     OSError
         If a path is a folder or a socket, or `folder` is not a folder.
     ValueError
-        If there is no path. When the files are read, with the name of the file and
+        If `paths` is empty. When the files are read, with the name of the file and
         the number of the line: if they are not UTF-8, hold NUL bytes (binary files), a
         line is too long, or packed data are damaged.
     RuntimeError
