@@ -70,12 +70,10 @@ def prefixes(pairs, class_of_symbol):
 class ByLevel(Problem):
     """Walks over a forest whose children are not in one block with their parents."""
 
-    def upward(self, up, push, clear=None):
-        if clear is not None:
-            clear[:] = 0.0
-        parts = [
-            up(k, *self.levels[k], k > 0) or 0.0 for k in reversed(range(self.n_levels))
-        ]
+    def upward(self, up, state=None, push=None):
+        if state is not None:
+            state[:] = 0.0
+        parts = [up(k, *self.levels[k]) or 0.0 for k in reversed(range(self.n_levels))]
         return float(sum(parts))
 
     def downward(self, down):

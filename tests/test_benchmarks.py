@@ -11,7 +11,7 @@ from statistics import mean
 
 import numpy as np
 import pytest
-from _toy_problems import make_problem
+from _toy_problems import make_problem, problem_of
 
 from sklstruct.loglinear import L1, L2, DiagonalSolver, ElasticNet
 from sklstruct.loglinear._loss import LogLinearLoss
@@ -418,3 +418,29 @@ def test_mentions_of_grec(load_program):
     for v, w in zip(x["variables"], other["variables"]):
         assert v["features"] == w["features"]
     assert [e[:4] for e in x["edges"]] == [e[:4] for e in other["edges"]]
+
+
+def test_penalty_of_prefixes_is_its_definition(load_program):
+    """The norm of the n-grams that begin with each n-gram, by plain loops."""
+    program = load_program("bench_growing")
+    text = np.random.default_rng(0).integers(0, 4, 60)
+    padded = np.concatenate([[-1, -1, -1], text])
+    windows = np.lib.stride_tricks.sliding_window_view(padded[:-1], 3)
+    problem = problem_of(windows, text, 0.8 ** np.arange(4), 0.4 * 1.3 ** np.arange(4))
+    contexts = problem.tree.contexts(problem.pairs.nodes())
+    target = problem.pairs.target.tolist()
+    grams = [(*context.tolist(), y) for context, y in zip(contexts, target)]
+    w = np.random.default_rng(0).standard_normal(len(grams))
+    total = 0.0
+    for gram in grams:
+        below = [other[: len(gram)] == gram for other in grams]
+        total += 0.4 * 1.3 ** (len(gram) - 1) * np.linalg.norm(w[below])
+    bound = program.PrefixL2().bind(problem)
+    assert bound.value(w) == pytest.approx(total, rel=1e-12)
+    # The operator lowers its objective as far as any small change of its result does.
+    near = bound.prox(w.copy(), np.ones_like(w), np.empty_like(w))
+    least = 0.5 * np.sum((near - w) ** 2) + bound.value(near)
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        other = near + 1e-3 * rng.standard_normal(w.size) * (rng.random(w.size) < 0.1)
+        assert 0.5 * np.sum((other - w) ** 2) + bound.value(other) > least
