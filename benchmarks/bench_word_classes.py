@@ -1,9 +1,9 @@
-"""The ladder of language models: word classes, refined contexts, mixtures, caches.
+"""Language models of words: word classes, refined contexts, mixtures, caches.
 
-    SKLSTRUCT_DATA=... python benchmarks/bench_word_classes.py [--case ladder]
+    SKLSTRUCT_DATA=... python benchmarks/bench_word_classes.py [--case models]
 
 WikiText-2 with V = 33 278 classes; lines are sentences, empty lines are dropped; end
-marks and the token of unknown words count like any word. One thread. `ladder`: one fit
+marks and the token of unknown words count like any word. One thread. `models`: one fit
 from sentences (clusterings included), perplexities, scored tokens a second,
 milliseconds of a full row, the model's pickle in megabytes, and the largest deviation
 from 1 of the sums of rows at 100 random histories. `tune`: strengths, decays and paths
@@ -14,7 +14,7 @@ the same contexts, by the depth that the history matches, and that mixture as a
 back-off model over the union of contexts. `trees`: a log-linear model of words at each
 node of a tree over the words, against the flat one. Mixtures learn their weights on the
 validation file. `large`: the text of SKLSTRUCT_TEXT, one sentence per line, with the
-names of qualities, "best" with windows of six words as in the ladder, the others of
+names of qualities, "best" with windows of six words as in `models`, the others of
 four; `large_threads`: in several threads, with the seconds of the clock.
 `help`: the lines of Python's help, every tenth to test, with the names of qualities and
 no validation text. With ``--peer kenlm`` also ``lmplz`` of KenLM, from `LMPLZ` or the
@@ -135,7 +135,7 @@ TREES = ("flat", "exchange 100", "exchange 20, 100", "cut")
 # The best static rung, which has its own word classes.
 BEST = '"best"'
 CLASSES_OF_ITS_OWN = {"word_classes": 100}
-# name -> (rung of the ladder, parameters of the cache)
+# name -> (name of a model, parameters of the cache)
 CACHES = {
     "modified Kneser-Ney + caches": ("modified Kneser-Ney", {}),
     "modified Kneser-Ney + caches with classes": (
@@ -171,9 +171,9 @@ TUNED = [
 
 
 def cases():
-    out = [{"section": "ladder", "model": name} for name in MODELS]
+    out = [{"section": "models", "model": name} for name in MODELS]
     out += [
-        {"section": "ladder", "model": "KenLM lmplz", "needs": "kenlm"},
+        {"section": "models", "model": "KenLM lmplz", "needs": "kenlm"},
     ]
     out += [{"section": "caches", "model": name, "slow": True} for name in CACHES]
     out += [
@@ -194,7 +194,7 @@ def cases():
 
 
 def fitted(name):
-    """(LanguageModel of a rung, seconds of its fit)."""
+    """(LanguageModel of a name, seconds of its fit)."""
     estimator, depth = MODELS[name]()
     lm = LanguageModel(estimator, max_depth=depth)
     held_out = {}
@@ -221,7 +221,7 @@ def states_after(lm, contexts):
     return np.stack(states)
 
 
-def ladder(case):
+def models(case):
     if case["model"] == "KenLM lmplz":
         return lmplz()
     lm, seconds = fitted(case["model"])
@@ -440,7 +440,7 @@ def tune(case):
 
 def run(case):
     sections = {
-        "ladder": ladder,
+        "models": models,
         "caches": caches,
         "large": large,
         "large_threads": large,

@@ -23,16 +23,16 @@ LINES = {'"better"': ('"better"', (-76, -16)), '"best"': ('"best"', (-62, -16))}
 
 
 def main(source, target):
-    ladder = {
+    models = {
         result["case"]["model"]: result["figures"]
         for result in read_results(Path(source))["results"]
-        if result["case"]["section"] == "ladder"
+        if result["case"]["section"] == "models"
     }
     # Few inches: the letters stay readable on a telephone.
     figure, ax = plt.subplots(figsize=(5.4, 3.5), layout="constrained")
 
     def series(names, colour, label):
-        points = [(ladder[m]["fit_seconds"], ladder[m]["test"]) for m in names]
+        points = [(models[m]["fit_seconds"], models[m]["test"]) for m in names]
         ax.plot(*zip(*points), "o-", color=colour, lw=2, ms=9, label=label)
         for (name, offset), (x, y) in zip(names.values(), points):
             ax.annotate(
@@ -44,7 +44,7 @@ def main(source, target):
                 color=colour,
             )
 
-    kenlm = ladder["KenLM lmplz"]
+    kenlm = models["KenLM lmplz"]
     x, y = kenlm["fit_seconds"], kenlm["test"]
     ax.plot(x, y, "s", color="#777777", ms=9, ls="")
     ax.annotate(

@@ -62,7 +62,7 @@ def main(folder, target):
         return [(f["fit_seconds"], f["test"]) for f in figures]
 
     figure, ax = plt.subplots(figsize=(5.8, 6.4), layout="constrained")
-    draw(ax, points("ladder", NAMES), "o-", "#0072B2", "sklstruct without cache", BELOW)
+    draw(ax, points("models", NAMES), "o-", "#0072B2", "sklstruct without cache", BELOW)
     draw(ax, points("caches", CACHED), "s-", "#009E73", "sklstruct with cache", BELOW)
     neural = read_results(folder / "neural.json")["results"]
     neural.sort(key=lambda result: tuple(result["case"].values()))

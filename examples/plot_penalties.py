@@ -62,7 +62,7 @@ display.ax_.set_title("Test perplexity by order")
 # less than half as many non-zero weights as any other penalty. From order 4 to order 5
 # the perplexity falls most with the tree penalties, by about one. Models with word
 # classes and mixtures have lower perplexities on this text
-# (:ref:`sphx_glr_auto_examples_language_models_plot_language_ladder.py`).
+# (:ref:`sphx_glr_auto_examples_language_models_plot_language_models.py`).
 
 print(f"{'':12s}" + "".join(f"{f'order {n}':>18s}" for n in orders))
 for name, of_name in models.items():

@@ -31,7 +31,7 @@ from sklstruct.language_model import CacheLM, compare
 GRID = {"estimator__lam": [0.05, 0.1, 0.2], "estimator__alpha": [0.5, 0.7, 0.9]}
 
 
-class Rung(NamedTuple):
+class Trained(NamedTuple):
     """A fitted model."""
 
     name: str
@@ -84,51 +84,53 @@ def tuned(train, valid, min_count):
     return lm.set_params(**chosen).fit(train)
 
 
-def climb(train, valid, min_count):
-    """Yield each `Rung`, trained on `train`, with choices and weights by `valid`."""
+def trained_models(train, valid, min_count):
+    """Yield the models, fitted to `train`, with choices and weights by `valid`."""
     start = time.perf_counter()
 
-    def rung(name, model):
-        return Rung(name, model, time.perf_counter() - start)
+    def trained(name, model):
+        return Trained(name, model, time.perf_counter() - start)
 
     model = LanguageModel("fast", min_count=min_count).fit(train)
-    yield rung("modified Kneser-Ney", model)
+    yield trained("modified Kneser-Ney", model)
     start = time.perf_counter()
     model = tuned(train, valid, min_count)
     values = model.get_params()
     chosen = (f"{name[11:]} {values[name]:g}" for name in GRID)
-    yield rung(f"log-linear, {', '.join(chosen)}", model)
+    yield trained(f"log-linear, {', '.join(chosen)}", model)
     for name in ("better", "best"):
         start = time.perf_counter()
         # A mixture learns its weights from sentences that its parts have not seen.
         model = LanguageModel(name, min_count=min_count).fit(train, X_val=valid)
-        yield rung(f'"{name}"', model)
+        yield trained(f'"{name}"', model)
         if name == "better":
             better = model
     start = time.perf_counter()
-    yield rung(
+    yield trained(
         '"better" and a cache',
         CacheLM(FrozenEstimator(better), word_classes="base").fit(valid),
     )
 
 
-def show(rung, test, base):
+def show(found, test, base):
     """Print a line of the table as soon as its model is there; return perplexity."""
-    perplexity = rung.model.perplexity(test)
+    perplexity = found.model.perplexity(test)
     gain = ""
     if base is not None:
-        gap = compare(base, rung.model, test, random_state=0)
+        gap = compare(base, found.model, test, random_state=0)
         gain = f"{-gap.gain:+.1f} ± {gap.standard_error:.1f} %"
-    print(f"{rung.name:34}{perplexity:9.1f}{gain:>18}{rung.seconds:9.1f} s", flush=True)
+    print(
+        f"{found.name:34}{perplexity:9.1f}{gain:>18}{found.seconds:9.1f} s", flush=True
+    )
     return perplexity
 
 
-def draw(rungs, perplexity, path):
+def draw(models, perplexity, path):
     """Bars of perplexity, the first model at the top."""
     import matplotlib.pyplot as plt
 
     figure, ax = plt.subplots(figsize=(7.5, 3.6), layout="constrained")
-    names = [rung.name for rung in rungs]
+    names = [found.name for found in models]
     colours = ["#777777"] + ["#0072B2"] * (len(names) - 2) + ["#56B4E9"]
     bars = ax.barh(names, perplexity, color=colours)
     ax.bar_label(bars, [f"{value:.1f}" for value in perplexity], padding=4)
@@ -205,40 +207,41 @@ def main():
         )
     )
     print(f"\n{'':32}perplexity  against the first   trained")
-    rungs, perplexity = [], []
-    for rung in climb(train, valid, args.min_count):
-        base = rungs[0].model if rungs else None
-        perplexity.append(show(rung, test, base))
-        rungs.append(rung)
-    _, counts = rungs[0].model.perplexity(test, return_counts=True)
+    models, perplexity = [], []
+    for found in trained_models(train, valid, args.min_count):
+        base = models[0].model if models else None
+        perplexity.append(show(found, test, base))
+        models.append(found)
+    _, counts = models[0].model.perplexity(test, return_counts=True)
     print(
-        "\nlower is better: the number of equally likely words that are as hard to"
-        "\nguess."
-        "\nMean ± standard error over the test sentences. End marks count, and"
-        f"\n{counts.n_unknown} unknown words of {counts.n_counted} tokens. All models "
-        f"know the {rungs[0].model.vocabulary_.size} words that occur\nat least "
-        f"{args.min_count} times. A cache reads the test sentences in their order and"
-        "\nlearns from those that it has read: another task, hence the other colour."
+        "\nPerplexity: the number of equally likely words that would be as hard to"
+        "\npredict. Lower is better. The gain is mean ± standard error over the test"
+        f"\nsentences. End marks count, and {counts.n_unknown} unknown words of "
+        f"{counts.n_counted} tokens.\nAll models know the "
+        f"{models[0].model.vocabulary_.size} words that occur at least "
+        f"{args.min_count} times. A\ncache reads the test sentences in their order and "
+        "learns from the sentences\nthat it has read. This is another task, so its bar "
+        "has another colour."
     )
 
     picture = args.output / "quickstart.png"
-    draw(rungs, perplexity, picture)
+    draw(models, perplexity, picture)
     arpa, binary = args.output / "quickstart.arpa", args.output / "quickstart.bin"
-    rungs[1].model.save(arpa)
-    rungs[0].model.save(binary, format="kenlm")
+    models[1].model.save(arpa)
+    models[0].model.save(binary, format="kenlm")
     for name, path in [
         ("picture", picture),
-        (f"ARPA file of {rungs[1].name}", arpa),
-        (f"KenLM's binary file of {rungs[0].name}", binary),
+        (f"ARPA file of {models[1].name}", arpa),
+        (f"KenLM's binary file of {models[0].name}", binary),
     ]:
         print(f"\n{name}:\n  {os.path.relpath(path)}", end="")
 
-    static = min(range(len(rungs) - 1), key=perplexity.__getitem__)
+    static = min(range(len(models) - 1), key=perplexity.__getitem__)
     print(
-        f"\n\n{rungs[static].name} writes (the three most probable by the word of 500"
+        f"\n\n{models[static].name} writes (the three most probable by the word of 500"
     )
     print("samples, without those of unknown words and those that are in the text):")
-    print_samples(rungs[static].model, sentences, args.seed)
+    print_samples(models[static].model, sentences, args.seed)
 
 
 if __name__ == "__main__":

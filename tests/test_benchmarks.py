@@ -135,7 +135,11 @@ def test_splits_are_shown_as_mean_and_deviation(monkeypatch):
     assert selects("split = 0, 1; model = cut; C = 0.5", case)
     assert not selects("split = 1; model = cut", case)
     assert not selects("missing = 1", case)
-    assert selects("peer = a, b", {"peer": "a, b"})
+    assert selects("peer = a, b", {"peer": "a, b"}) and selects(
+        "peer = a, b", {"peer": "a"}
+    )
+    assert not selects("peer == a, b", {"peer": "a"})
+    assert selects("peer == a, b; split = 1", {"peer": "a, b", "split": 1})
     rivals = [splits[:2], splits[2:3], splits[3:]]  # means 2 and 8, and no figure
     judged = [
         [is_best(r, rivals, "a", ".0f", best) for r in rivals] for best in (min, max)
@@ -172,8 +176,8 @@ def test_readme_states_what_the_results_hold():
     rows = [row[1:] for row in rows if len(row) == 3]
     shown = [[re.findall(r"\d*\.?\d+", cell) for cell in row] for row in rows]
 
-    def ladder(model):
-        (found,) = results("word_classes.json", section="ladder", model=model)
+    def language_model(model):
+        (found,) = results("word_classes.json", section="models", model=model)
         seconds = found["fit_seconds"]
         digits = 1 if seconds < 10 else 0
         return [f"{found['test']:.0f}", f"{seconds:.{digits}f}"]
@@ -191,8 +195,8 @@ def test_readme_states_what_the_results_hold():
     better, best = '"better"', '"best"'
     windows, fast = '"better" by windows alone', "modified Kneser-Ney"
     assert shown == [
-        [ladder(windows) + ladder(fast), ladder("KenLM lmplz")],
-        [ladder(best) + ladder(better), []],
+        [language_model(windows) + language_model(fast), language_model("KenLM lmplz")],
+        [language_model(best) + language_model(better), []],
         [tagger("sklstruct, hybrid"), tagger("sklearn-crfsuite") + tagger("nltk")],
         [classifier("tree", 1), classifier("omikuji", 1) + classifier("LinearSVC", 0)],
     ]
@@ -214,7 +218,7 @@ def test_network_passes_our_models_when_the_page_says():
     (lstm,) = results("neural.json", model="LSTM", seconds=900)
     curve, minutes = lstm["curve"], []
     for model in ("modified Kneser-Ney", '"better"', '"best"'):
-        (found,) = results("word_classes.json", section="ladder", model=model)
+        (found,) = results("word_classes.json", section="models", model=model)
         at = sum(p > found["test"] for p in curve["test_sample"])
         minutes.append([round(s / 60) for s in curve["seconds"][at - 1 : at + 1]])
     assert minutes == [[1, 2], [8, 15], [8, 15]]

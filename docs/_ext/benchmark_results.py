@@ -62,11 +62,13 @@ def figure(results: list, text: str) -> str:
 
 
 def selects(where: str, case: dict) -> bool:
-    """Whether a case meets all of ``key = value, value; key = value``."""
+    """Whether a case meets all of ``key = value, value; key == one, with comma``."""
     for part in filter(str.strip, where.split(";")):
         key, _, values = part.partition("=")
         # the whole first: a value may hold a comma
         allowed = [values.strip(), *(value.strip() for value in values.split(","))]
+        if values.startswith("="):  # only the whole
+            allowed = [values[1:].strip()]
         if plain(case.get(key.strip(), "")) not in allowed:
             return False
     return True

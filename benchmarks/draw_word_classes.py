@@ -1,7 +1,7 @@
 """The picture of `bench_word_classes.py`: perplexity and seconds of training by model.
 
-    python benchmarks/draw_ladder.py docs/benchmarks/results/word_classes.json \\
-        docs/_static/ladder.png
+    python benchmarks/draw_word_classes.py docs/benchmarks/results/word_classes.json \\
+        docs/_static/word_classes.png
 """
 
 import sys
@@ -20,7 +20,7 @@ def main(source, target):
     rows = [
         (result["case"]["model"], result["figures"])
         for result in read_results(Path(source))["results"]
-        if result["case"]["section"] == "ladder"
+        if result["case"]["section"] == "models"
     ]
     rows.sort(key=lambda row: -row[1]["test"])  # the best at the top
     # One row per model, with its name above the point: names beside points of a scatter
