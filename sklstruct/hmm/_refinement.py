@@ -23,20 +23,27 @@ class RejectionDraws(NamedTuple):
 
 
 class _Bound(_fast.Bound):
-    """The q-automaton of one sentence, with arrays that grow."""
+    """The q-automaton of one sentence, with arrays that grow.
 
-    def __init__(self, automaton, c: Candidates, slot, literal):
+    arrays: those of an earlier sentence, which are used again; empty at first.
+    """
+
+    def __init__(self, automaton, c: Candidates, slot, literal, arrays):
         n = c.n_positions
-        self.c = c
-        self._arrays: dict[str, np.ndarray] = {}
+        self.c, self._arrays, self._n_edges = c, arrays, int(c.ptr[-1])
         head, path, best_path = np.full((3, n), -1, dtype=np.int32)
         super().__init__(automaton.arcs, c, slot, head, (path, best_path), literal)
-        # A refinement adds at most a row per position.
-        self.path, self.best_path, self._n_edges = path, best_path, int(c.ptr[-1])
-        self._allocate(9 * n + 10, 9 * self._n_edges + 8)
+        self.path, self.best_path = path, best_path
+        self._reserve(9 * n + 10, 9 * self._n_edges + 8)
         _fast.start(self)
 
-    def _allocate(self, n_states, n_edges):
+    def _reserve(self, n_states, n_edges):
+        """Enlarge arrays that have no room for so many states and entries of rows."""
+        sizes = []
+        for name, n in (("choice", n_states), ("score", n_edges)):
+            old = len(self._arrays.get(name, ()))
+            sizes.append(max(n, 2 * old) if n > old else old)
+        n_states, n_edges = sizes
         check_memory(
             44.0 * n_states + 24.0 * n_edges,
             f"a bound of {n_states} contexts and {n_edges} arcs",
@@ -44,19 +51,19 @@ class _Bound(_fast.Bound):
         )
         shapes = {
             "state": ((n_states, 6), np.int32),
-            "row_ptr": (n_states + 1, np.int64),
-            "value": (n_states, np.float64),
-            "choice": (n_states, np.int32),
-            "score": (n_edges, np.float64),
-            "plain": (n_edges, np.float64),
-            "dest": (n_edges, np.int32),
-            "edge_order": (n_edges, np.int32),
+            "row_ptr": ((n_states + 1,), np.int64),
+            "value": ((n_states,), np.float64),
+            "choice": ((n_states,), np.int32),
+            "score": ((n_edges,), np.float64),
+            "plain": ((n_edges,), np.float64),
+            "dest": ((n_edges,), np.int32),
+            "edge_order": ((n_edges,), np.int32),
         }
         for name, (shape, dtype) in shapes.items():
-            new = np.empty(shape, dtype=dtype)
-            if name in self._arrays:
-                new[: len(self._arrays[name])] = self._arrays[name]
-            self._arrays[name] = new
+            old = self._arrays.get(name, np.empty((0, *shape[1:])))
+            if len(old) < shape[0]:
+                self._arrays[name] = new = np.empty(shape, dtype=dtype)
+                new[: len(old)] = old
         self.bind(self._arrays)
 
     def climb(self, steps, tol, max_states):
@@ -71,11 +78,9 @@ class _Bound(_fast.Bound):
             self._make_room()
 
     def _make_room(self):
-        n_states, n_edges = (len(self._arrays[name]) for name in ("state", "score"))
-        if self.n_states + self.c.n_positions > n_states:
-            self._allocate(2 * n_states, n_edges)
-        if self._arrays["row_ptr"][self.n_states] + self._n_edges > n_edges:
-            self._allocate(len(self._arrays["state"]), 2 * n_edges)
+        """Room for another refinement, which adds at most a row per position."""
+        used = int(self._arrays["row_ptr"][self.n_states])
+        self._reserve(self.n_states + self.c.n_positions, used + self._n_edges)
 
     def refine(self, path):
         """Lengthen the contexts that a path uses."""
@@ -117,9 +122,10 @@ class RefinementSolver:
         self.tol, self.max_iter, self.max_states = tol, max_iter, max_states
         self.literal, self.batch_size = refine == "literal", batch_size
         self._slot = np.full(automaton.n_classes, -1, dtype=np.int32)
+        self._arrays: dict[str, np.ndarray] = {}
 
     def _bound(self, c):
-        return _Bound(self.automaton, c, self._slot, self.literal)
+        return _Bound(self.automaton, c, self._slot, self.literal, self._arrays)
 
     def decode(self, c: Candidates, trace: list | None = None) -> Decoded:
         """The most probable path, or the best path found with its gap.

@@ -15,6 +15,7 @@ The next best path is found by updating only the states near the changes.
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport exp, fabs, log, INFINITY
+from libc.string cimport memcpy
 
 from .._sorted cimport find_child
 from ._automaton_fast cimport Arcs, find_arc, walk
@@ -129,38 +130,42 @@ cdef void fill(Bound b, Py_ssize_t position, int shorter, int s) noexcept nogil:
     """Compute the row of state s: the row of a shorter context, with the arcs of s.
 
     plain: log-probabilities after this context plus the observation factors; score:
-    their maxima over longer contexts. shorter: the state of the context without its
-    oldest symbol; -1: the empty context.
+    their maxima over longer contexts. The two are equal if s is closed, and only score
+    is stored, because s gets no longer context. shorter: the state of the context
+    without its oldest symbol; -1: the empty context.
     """
     cdef long long at = b.row_ptr[s], a
     cdef int n = n_candidates(b, position), node = b.state[s, NODE], k
     cdef const int* candidate = &b.candidate[0] + b.cand_ptr[position]
     cdef const double* observed = &b.observed[0] + b.cand_ptr[position]
-    cdef const double* above = NULL
+    cdef const double* above
     cdef double* row = &b.score[0] + at
-    cdef double* own = &b.plain[0] + at
-    cdef double x
     cdef bint closed = b.state[s, CLOSED]
+    cdef double* own = row if closed else &b.plain[0] + at
+    cdef double x = b.arcs.backoff[node]
     b.row_ptr[s + 1] = at + n
-    for k in range(n):
-        b.edge_order[at + k] = b.state[s, LENGTH]
+    if b.literal:
+        for k in range(n):
+            b.edge_order[at + k] = b.state[s, LENGTH]
     if shorter < 0:
         for k in range(n):
-            a = candidate[k]
-            own[k] = b.arcs.arc_log_prob[a] + observed[k]
-            row[k] = own[k] if closed else b.arcs.arc_max[a] + observed[k]
+            own[k] = b.arcs.arc_log_prob[candidate[k]] + observed[k]
+            if not closed:
+                row[k] = b.arcs.arc_max[candidate[k]] + observed[k]
         if node == 0:
             return
+        above = own
     else:
         above = &b.plain[0] + b.row_ptr[shorter]
-        if node == b.state[shorter, NODE]:  # it stores nothing
-            for k in range(n):
-                row[k] = own[k] = above[k]
+        if node == b.state[shorter, NODE]:  # it stores nothing, and is closed
+            memcpy(row, above, n * sizeof(double))
             return
-    x = 0.0 if closed else b.arcs.max_backoff[node]
     for k in range(n):
-        own[k] = (own[k] if above == NULL else above[k]) + b.arcs.backoff[node]
-        row[k] = own[k] + x
+        own[k] = above[k] + x
+    if not closed:
+        x = b.arcs.max_backoff[node]
+        for k in range(n):
+            row[k] = own[k] + x
     if b.arcs.arc_ptr[node + 1] - b.arcs.arc_ptr[node] <= 8 * n:
         for k in range(n):
             b.slot[candidate[k]] = k
@@ -168,7 +173,8 @@ cdef void fill(Bound b, Py_ssize_t position, int shorter, int s) noexcept nogil:
             k = b.slot[b.arcs.arc_class[a]]
             if k >= 0:
                 own[k] = b.arcs.arc_log_prob[a] + observed[k]
-                row[k] = own[k] if closed else b.arcs.arc_max[a] + observed[k]
+                if not closed:
+                    row[k] = b.arcs.arc_max[a] + observed[k]
         for k in range(n):
             b.slot[candidate[k]] = -1
     else:
@@ -176,7 +182,8 @@ cdef void fill(Bound b, Py_ssize_t position, int shorter, int s) noexcept nogil:
             a = find_arc(b.arcs, node, candidate[k])
             if a >= 0:
                 own[k] = b.arcs.arc_log_prob[a] + observed[k]
-                row[k] = own[k] if closed else b.arcs.arc_max[a] + observed[k]
+                if not closed:
+                    row[k] = b.arcs.arc_max[a] + observed[k]
 
 
 def evaluate(Bound b):
@@ -211,21 +218,35 @@ cdef void sweep(Bound b, bint total) noexcept nogil:
 
 
 cdef inline void choose(Bound b, int s, int n) noexcept nogil:
-    """Set the best candidate of a state, by the values of the next states."""
+    """Set the best candidate of a state, by the values of the next states.
+
+    Four largest values, because each comparison waits for the one before. Of equal
+    values the first candidate is the best.
+    """
     cdef const double* score = &b.score[0] + b.row_ptr[s]
     cdef const int* dest = &b.dest[0] + b.row_ptr[s]
     cdef const double* value = &b.value[0]
-    cdef int k, best = 0
-    cdef double x, top = -INFINITY
-    for k in range(n):
-        x = score[k]
-        if dest[k] >= 0:
-            x += value[dest[k]]
-        if x > top:
-            top = x
-            best = k
-    b.choice[s] = best
-    b.value[s] = top
+    cdef int k = 0, j
+    cdef int[4] best
+    cdef double[4] top
+    cdef double x
+    for j in range(4):
+        top[j] = -INFINITY
+        best[j] = 0
+    while k < n:
+        for j in range(min(n - k, 4)):
+            x = score[k + j]
+            if dest[k + j] >= 0:
+                x += value[dest[k + j]]
+            if x > top[j]:
+                top[j] = x
+                best[j] = k + j
+        k += 4
+    for j in range(1, 4):
+        if top[j] > top[0] or top[j] == top[0] and best[j] < best[0]:
+            top[0], best[0] = top[j], best[j]
+    b.choice[s] = best[0]
+    b.value[s] = top[0]
 
 
 cdef void settle(Bound b) noexcept nogil:
@@ -371,7 +392,14 @@ cdef int new_state(
     path."""
     cdef int n = b.n_states, m = b.state[s, LENGTH], last = path[i - 1]
     cdef int oldest = <int>i - 1 - m, symbol = b.arcs.start_symbol, shorter, node, k, q
-    cdef long long old, new
+    cdef int n_entries = n_candidates(b, i)
+    cdef int* dest = &b.dest[0] + b.row_ptr[n]
+    cdef int* edge_order = &b.edge_order[0] + b.row_ptr[n]
+    cdef double* score = &b.score[0] + b.row_ptr[n]
+    # the row of s
+    cdef const int* old_dest = &b.dest[0] + b.row_ptr[s]
+    cdef const int* old_order = &b.edge_order[0] + b.row_ptr[s]
+    cdef const double* old_score = &b.score[0] + b.row_ptr[s]
     if oldest >= 0:
         k = b.candidate[b.cand_ptr[oldest] + path[oldest]]
         symbol = b.arcs.symbol_of_class[k]
@@ -386,18 +414,15 @@ cdef int new_state(
     # The new weights are not larger, so the old value is an upper bound.
     b.value[n] = b.value[s]
     b.choice[n] = b.choice[s]
-    old, new = b.row_ptr[s], b.row_ptr[n]
+    memcpy(dest, old_dest, n_entries * sizeof(int))
     if b.literal:
-        b.row_ptr[n + 1] = new + n_candidates(b, i)
+        b.row_ptr[n + 1] = b.row_ptr[n] + n_entries
+        memcpy(score, old_score, n_entries * sizeof(double))
+        memcpy(edge_order, old_order, n_entries * sizeof(int))
     else:
         fill(b, i, s, n)
-    for k in range(n_candidates(b, i)):
-        if b.literal:
-            b.score[new + k] = b.score[old + k]
-            b.edge_order[new + k] = b.edge_order[old + k]
-        elif b.score[new + k] > b.score[old + k]:
-            b.score[new + k] = b.score[old + k]
-        b.dest[new + k] = b.dest[old + k]
+        for k in range(n_entries):
+            score[k] = min(score[k], old_score[k])
     # Redirect the edges of the position before that lead to the new context.
     shorter = before
     while b.state[shorter, LENGTH] > m:

@@ -84,7 +84,7 @@ def test_a_few_refinements_of_a_long_sentence(interrupt):
     automaton, c = problem(3_000)
     bounds = [RefinementSolver(automaton)._bound(c) for _ in range(2)]
     for q in bounds:
-        q._allocate(70 * c.n_positions, 70 * len(c.ids))
+        q._reserve(70 * c.n_positions, 70 * len(c.ids))
     interrupt(working=True)
     with pytest.raises(KeyboardInterrupt):
         bounds[0].climb(63, 0.0, 10**9)
