@@ -103,9 +103,9 @@ def encode(
         parts = encoder.encode_parts(text, text.part_size(size), front=front)
         return encoder, parts, None, None
     if encoder.labels.n_classes < text.n_symbols:
-        UnknownWords.of(text, encoder).warn(
-            encoder, hint=_rare_words(lm), otherwise="vocabulary leaves them out"
-        )
+        reason = _left_out_by(lm)
+        hint = reason if lm.vocabulary is None else ""  # else the cause is looked for
+        UnknownWords.of(text, encoder).warn(encoder, hint=hint, otherwise=reason)
     exclude = estimator is None and lm.out_of_vocabulary == "exclude"
     tokens = (encoder.encode if exclude else encoder.encode_known)(text, front=front)
     scored = encoder.is_target(tokens)
@@ -123,13 +123,14 @@ def encode(
     return encoder, tokens, weight, held_out
 
 
-def _rare_words(lm):
-    """The reason why words of the training text are unknown; empty if not known."""
+def _left_out_by(lm):
+    """The parameters that may be the reason why words of the training text are
+    unknown."""
+    names = ["vocabulary"] if lm.vocabulary is not None else []
     for name, unset in (("min_count", 1), ("max_vocabulary", None)):
-        value = getattr(lm, name)
-        if value != unset:
-            return f"{name}={value} leaves them out"
-    return ""
+        if (value := getattr(lm, name)) != unset:
+            names.append(f"{name}={value}")
+    return f"{' or '.join(names)} leaves them out"
 
 
 def count(
@@ -159,7 +160,7 @@ def count(
     del X, encoder
     labels.forget_tables()
     counted = count_text(tokens, labels, width, folder=folder, **options)
-    if type(counted) is Counted and _rare_words(lm):
+    if type(counted) is Counted and vocabulary_rules(lm).by_count:
         return FrequentWords(counted.pairs, counted.count, labels, width, counted.depth)
     return counted
 

@@ -116,7 +116,8 @@ class LanguageModel(
         `concentration` also uses earlier words of the sentence.
 
     min_count : int, default=1
-        Words that occur less often in training become `unknown`; at least 1.
+        Words that occur less often in training become `unknown`; at least 1. With a
+        `vocabulary` the rule is for its words.
 
     unknown : object, default="<unk>"
         The symbol that stands for words outside the vocabulary. The symbol may occur in
@@ -127,13 +128,13 @@ class LanguageModel(
         Marks around each sentence, which must not occur in it. None: no mark.
 
     max_vocabulary : int, default=None
-        Number of the most frequent words that are kept, at least 1; others become
-        `unknown`. Ties are kept in sorted order. None: no limit.
+        Number of the most frequent words that are kept (of the words of `vocabulary`,
+        if it is given), at least 1; others become `unknown`. Ties are kept in sorted
+        order. None: no limit.
 
     vocabulary : array-like of shape (n_words,) or TextFile, default=None
-        All words that can be predicted (without marks); others become `unknown`. A
-        TextFile stands for the words in the file. None: the words of the training text
-        that reach `min_count`.
+        The words that can be predicted (without marks); others become `unknown`. A
+        TextFile stands for the words in the file. None: the words of the training text.
 
     analyzer : {"word", "kenlm", "char"}, default="word"
         The rule by which strings and lines of files are split, in training and
@@ -463,11 +464,11 @@ class LanguageModel(
             If the estimator is not a model over contexts with `partial_fit`.
         """
         estimator = self._check_parameters()
-        if self.min_count > 1 or self.max_vocabulary is not None:
+        if vocabulary_rules(self).by_count:
             raise ValueError(
                 f"min_count={self.min_count}, max_vocabulary={self.max_vocabulary}: "
-                "the kept words are known only after the last batch; give vocabulary "
-                "to partial_fit"
+                "the kept words are known only after the last batch; give only a "
+                "vocabulary to partial_fit"
             )
         before = None
         if self.__sklearn_is_fitted__():

@@ -67,10 +67,10 @@ class VocabularyRules(NamedTuple):
     """The rules for the words of a text that a model predicts, and its marks.
 
     start, end, unknown: distinct and hashable. None leaves the mark out.
+    vocabulary: the words to choose from. None: the words of the text.
     min_count: words that occur less often are left out.
     max_vocabulary: number of the most frequent words that are kept; ties in sorted
     order. None: all.
-    vocabulary: the words to use instead of the words of the text.
     analyzer: the rule by which strings are split.
     """
 
@@ -83,7 +83,7 @@ class VocabularyRules(NamedTuple):
     analyzer: Analyzer = "word"
 
     def check(self) -> None:
-        """ValueError if marks are equal, or parameters exclude each other."""
+        """ValueError if marks are equal or not hashable."""
         marks = {"start": self.start, "end": self.end, "unknown": self.unknown}
         for name, mark in marks.items():
             check_hashable(name, mark)
@@ -91,20 +91,11 @@ class VocabularyRules(NamedTuple):
         for (a, mark), (b, other) in combinations(given, 2):
             if mark == other:
                 raise ValueError(f"{a} and {b} are the same symbol, {other!r:.60}")
-        for name, none in (("min_count", 1), ("max_vocabulary", None)):
-            value = getattr(self, name)
-            if value == none:
-                continue
-            if self.vocabulary is not None:
-                raise ValueError(
-                    f"{name}={value} has no meaning next to vocabulary, which already "
-                    f"says what is known; leave {name}={none}"
-                )
-            if self.unknown is None:
-                raise ValueError(
-                    f"{name}={value} needs a symbol for the other words, but "
-                    "unknown=None"
-                )
+
+    @property
+    def by_count(self) -> bool:
+        """Whether words are chosen by their counts in the text."""
+        return self.min_count > 1 or self.max_vocabulary is not None
 
     def check_labels(self, labels: Labels, counts: np.ndarray) -> None:
         """ValueError if these rules would not give the labels of a counted text.
@@ -125,7 +116,9 @@ class VocabularyRules(NamedTuple):
             weight.pop(mark, None)
         if self.vocabulary is not None:
             given = set(read_vocabulary(self.vocabulary, self.analyzer)) - {*marks}
-            others = weight.keys() ^ given
+            others = weight.keys() - given
+            if not self.by_count:
+                others |= given - weight.keys()
             if others:
                 raise ValueError(
                     f"vocabulary: X was counted with another vocabulary; {len(others)} "
@@ -160,10 +153,13 @@ class VocabularyRules(NamedTuple):
         else:
             words = read_vocabulary(self.vocabulary, self.analyzer)
         words = [word for word in words if word not in known]
-        if self.max_vocabulary is not None and len(words) > self.max_vocabulary:
+        most = self.max_vocabulary or len(words)
+        if len(words) > most or (self.min_count > 1 and self.vocabulary is not None):
             count = dict(zip(text.symbols, counts.tolist()))
-            rank = np.argsort([-count[word] for word in words], kind="stable")
-            words = [words[i] for i in np.sort(rank[: self.max_vocabulary]).tolist()]
+            weight = np.array([count.get(word, 0.0) for word in words])
+            rank = np.argsort(-weight, kind="stable")[:most]
+            rank = np.sort(rank[weight[rank] >= least_weight(self.min_count)])
+            words = [words[i] for i in rank.tolist()]
         classes = object_array(words + marks)
         if classes.size == 0:
             raise ValueError(
@@ -338,8 +334,9 @@ class SentenceEncoder:
         if lost is not None:
             where, word = lost
             raise ValueError(
-                f"{name}: the word {word!r:.60} of {where} is not in vocabulary, and "
-                "unknown=None: add it, or name an unknown symbol"
+                f"{name}: the word {word!r:.60} of {where} is not in the vocabulary, "
+                "and unknown=None: keep the word (vocabulary, min_count, "
+                "max_vocabulary), or name an unknown symbol"
             )
         return tokens
 

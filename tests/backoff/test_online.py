@@ -241,7 +241,9 @@ def test_sentences_with_a_closed_vocabulary():
     same(grown.estimator_, whole.estimator_)
     open_ended = LanguageModel(AdditiveLM(delta=0.1), vocabulary=words, unknown=None)
     open_ended.partial_fit(["the cat sat"])
-    with pytest.raises(ValueError, match="'dog' of sentence 0 is not in vocabulary"):
+    with pytest.raises(
+        ValueError, match="'dog' of sentence 0 is not in the vocabulary"
+    ):
         open_ended.partial_fit(["dog"])
 
 

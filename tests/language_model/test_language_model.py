@@ -26,7 +26,7 @@ from sklstruct import StructuredLogLinearLM, SuffixTreeVectorizer
 from sklstruct.language_model import LanguageModel
 from sklstruct.language_model._predictors import TextPredictor
 from sklstruct.mixture import MixtureLM
-from sklstruct.smoothing import AdditiveLM, AdditiveUnigram, KneserNeyLM
+from sklstruct.smoothing import AdditiveLM, AdditiveUnigram, KneserNeyLM, WittenBellLM
 from sklstruct.symbols import SentenceEncoder, number_sentences
 
 CATS = ["the cat sat", "the dog sat", "the cat ran"]
@@ -363,12 +363,29 @@ def test_closed_vocabulary():
     assert model.vocabulary_.tolist() == ["cat", "sat", "the", "zebra", "<unk>", "</s>"]
     assert dict(model.predict_next("the", 10))["zebra"] > 0
     assert model.score(["the dog"]) == model.score(["the <unk>"])
-    with pytest.raises(ValueError, match=r"'dog' of sentence 1 is not in vocabulary"):
+    with pytest.raises(
+        ValueError, match=r"'dog' of sentence 1 is not in the vocabulary"
+    ):
         LanguageModel(kneser_ney(), vocabulary=["the", "cat", "sat"], unknown=None).fit(
             CATS
         )
     again = LanguageModel(kneser_ney(), vocabulary=np.array(words)).fit(CATS)
     assert again.score(CATS) == model.score(CATS)
+
+
+@pytest.mark.parametrize("rule", [{"min_count": 2}, {"max_vocabulary": 3}])
+def test_counts_choose_from_a_given_vocabulary(rule):
+    text = ["a b c a b", "a b d", "a c", "d d e"]  # a, b and d occur three times
+    model = LanguageModel(WittenBellLM(), vocabulary=["a", "b", "c", "e"], **rule)
+    alone = LanguageModel(WittenBellLM()).fit(
+        [" ".join(w if w in "abc" else "<unk>" for w in s.split()) for s in text]
+    )
+    scores = alone.score_samples(text)
+    np.testing.assert_allclose(model.fit(text).score_samples(text), scores)
+    counted = model.count(text)
+    np.testing.assert_allclose(model.fit(counted).score_samples(text), scores)
+    with pytest.raises(ValueError, match="another vocabulary.*'c'"):
+        clone(model).set_params(vocabulary=["a", "b"]).fit(counted)
 
 
 # --------------------------------------------------------------- other symbols

@@ -179,10 +179,12 @@ def test_vocabulary_by_size_and_by_file(tmp_path):
     words = TextFile(write(tmp_path / "words", "c\nz\na\n"))
     model = LanguageModel(AdditiveLM(delta=0.1), vocabulary=words).fit(text)
     assert model.vocabulary_.tolist() == ["a", "c", "z", "<unk>", "</s>"]
-    with pytest.raises(ValueError, match="max_vocabulary"):
-        model.set_params(max_vocabulary=2).fit(text)
-    with pytest.raises(ValueError, match="unknown=None"):
-        LanguageModel(max_vocabulary=2, unknown=None).fit(text)
+    model.set_params(max_vocabulary=2).fit(text)  # of a given vocabulary
+    assert model.vocabulary_.tolist() == ["a", "c", "<unk>", "</s>"]
+    model.set_params(max_vocabulary=None, min_count=3).fit(text)
+    assert model.vocabulary_.tolist() == ["a", "<unk>", "</s>"]
+    with pytest.raises(ValueError, match="'d'.*unknown=None.*max_vocabulary"):
+        LanguageModel(max_vocabulary=4, unknown=None).fit(text[:1] + ["b e a e"])
 
 
 # -------------------------------------------------------------------- errors
