@@ -159,6 +159,20 @@ def subclasses(kind):
     }
 
 
+class WrittenModel(Distribution):
+    """A distribution of a user: all other answers are computed from the rows."""
+
+    n_classes = 5
+
+    def rows(self, at):
+        logits = np.sin(np.arange(self.n_classes) * (1.0 + at[:, :1]) + at[:, 1:])
+        return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+
+def written(*_):
+    return WrittenModel(), np.random.default_rng(0).integers(0, 9, (40, 2))
+
+
 def test_every_distribution_is_tested():
     names = {kind.__name__ for kind in subclasses(Distribution)}
     assert names == set(MADE), "MADE in tests/test_distributions.py must have them all"
@@ -170,13 +184,13 @@ def made(data):
 
     def make(name):
         if name not in models:
-            models[name] = MADE[name](*data)
+            models[name] = (MADE | {"WrittenModel": written})[name](*data)
         return models[name]
 
     return make
 
 
-@pytest.fixture(params=MADE)
+@pytest.fixture(params=[*MADE, "WrittenModel"])
 def asked(request, made):
     """(model, what it looks up, its rows), of the class that the entry names."""
     model, at = made(request.param)
