@@ -297,7 +297,7 @@ def test_huge_penalty_gives_zero_and_no_penalty_stays_finite(penalty):
         *((L1(), name, max_iter) for name in METHODS for max_iter in (1, 2)),
     ],
 )
-def test_what_is_reported_is_what_is_returned(penalty, solver, max_iter):
+def test_the_reported_objective_is_that_of_the_result(penalty, solver, max_iter):
     seen = []
     solver = SOLVERS[solver](tol=0.0, max_iter=max_iter)
     loss, bound, r = solve(
