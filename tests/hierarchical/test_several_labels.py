@@ -1,4 +1,4 @@
-"""Several labels a sample: trees and flat models against definitions and others."""
+"""Several labels per sample: trees and flat models against definitions and others."""
 
 import pickle
 import warnings

@@ -159,7 +159,7 @@ def test_collapsed_value_equals_that_of_the_trie(penalty):
 @pytest.mark.parametrize(
     ("penalty", "positive", "metric"),
     [
-        # The others are exact in one metric value a class only.
+        # The others are exact only with one metric value per class.
         (p, positive, "any" if issubclass(p.bound, ProximalPenalty) else "one")
         for p in TABLE
         for positive in (True, False)
