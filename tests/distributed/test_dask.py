@@ -1661,7 +1661,7 @@ def test_dask_knows_how_large_counts_are():
     assert 0.8 * size < sizeof(counted) < 1.2 * size
 
 
-def test_clones_share_the_client_and_pickles_have_none(client, saved):
+def test_clones_share_the_client_and_pickles_lack_it(client, saved):
     model = on_cluster(WittenBellLM(), client=client, n_shards=2)
     assert clone(model).client is client
     model.fit(["a b", "b a"])

@@ -489,7 +489,7 @@ def test_minus_one_is_unknown_where_labels_are_integers():
         letters.predict(X[:1], given=[[-1] * len(X[0])])
 
 
-def test_a_sequence_without_labels_is_none():
+def test_none_stands_for_a_sequence_without_labels():
     X, y = toy(30)
     some = [None if i % 3 == 0 else row for i, row in enumerate(y)]
     long = [[None] * len(x) if row is None else row for x, row in zip(X, some)]
