@@ -233,7 +233,7 @@ SECTIONS = {
 
 @cache
 def parts_of(section, number):
-    """(training, validation, test) of a split, read once a process."""
+    """(training, validation, test) of a split, read once per process."""
     return SECTIONS[section](number)
 
 

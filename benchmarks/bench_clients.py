@@ -5,10 +5,10 @@
 
 The model is modified Kneser-Ney of order 5 on WikiText-2, written as a probing binary,
 which both map. `words` are single calls of ``BaseScore`` on the validation text,
-`sentences` calls of ``score``, a sentence each, `column` one call of ``score_many``
+`sentences` calls of ``score``, one per sentence, `column` one call of ``score_many``
 over a list of a million sentences. All scores are compared. `online` is one word after
-one state of a `LanguageModel`, by ``advance``; that of ``"better"`` learns from the
-first 4 000 sentences. `documents` are words a second of a `PerplexityTransformer`, over
+one state of a `LanguageModel`, by ``advance``; the model ``"better"`` learns from the
+first 4 000 sentences. `documents` are words per second of a `PerplexityTransformer` on
 documents of eight sentences. `files` writes and maps KenLM's binary, and opens a native
 file with its hashes compared and without. One thread.
 
@@ -188,7 +188,7 @@ def binary(options):
         )
         n_words = sum(len(line.split()) + 1 for line in lines)
         for who, t in times.items():
-            figures[f"{who}_words_a_second"] = n_words / t.cpu
+            figures[f"{who}_words_per_second"] = n_words / t.cpu
         figures["ratio"] = times["kenlm"].cpu / times["ours"].cpu
         x, y = (np.asarray(t.result, dtype=np.float64) for t in times.values())
         figures["largest_difference"] = float(np.abs(x - y).max())
@@ -251,7 +251,8 @@ def documents(lm, path, lines):
         for normalize in (None, "ccnet"):
             step = PerplexityTransformer(model, normalize=normalize).fit()
             seconds = timed(step.transform, text).cpu
-            figures[f"{name}_{normalize or 'plain'}_words_a_second"] = n_words / seconds
+            field = f"{name}_{normalize or 'plain'}_words_per_second"
+            figures[field] = n_words / seconds
     return figures
 
 

@@ -3,7 +3,7 @@
 Universal tags of three tree banks: English (ud-english-ewt), Turkish (ud-turkish-imst)
 and Finnish (ud-finnish-tdt, of which the development part is learned from), the last
 two as UD names its files. The first 200 sentences are learned from, 500 of the test
-part are tagged; 19 names of features a word.
+part are tagged; 19 names of features per word.
 
 - peer_seconds: CRFsuite (L-BFGS, or OWL-QN with c1) from lists of names to its own end,
   peer_objective: its objective there;

@@ -372,7 +372,7 @@ def tag():
     rate = {name: len(X) / time.cpu for name, time in times.items()}
     return {
         "version": metadata.version("usaddress"),
-        "what": "sequences a second on the model of usaddress",
+        "what": "sequences per second on the model of usaddress",
         "cases": len(X),
         "differences": sum(
             labels != other

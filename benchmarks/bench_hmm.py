@@ -380,7 +380,7 @@ def ambiguity(X, y):
 
 
 def word_features(words, tags_of):
-    """One string of features a word: itself, affixes, shape, neighbours."""
+    """One string of features per word: itself, affixes, shape, neighbours."""
     low = ["<s>", "<s>", *(w.lower() for w in words), "</s>", "</s>"]
     shapes = ["", "", *map(shape, words), "", ""]
     tags = [tags_of.get(w, f"?{w[-3:]}") for w in low]

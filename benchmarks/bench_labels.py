@@ -1,4 +1,4 @@
-"""Several labels a sample: ours, scikit-learn's one-vs-rest, and peers'.
+"""Several labels per sample: ours, scikit-learn's one-vs-rest, and peers'.
 
     SKLSTRUCT_DATA=... python benchmarks/bench_labels.py --peer --out FILE
     python benchmarks/bench_labels.py --list

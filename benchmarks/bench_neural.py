@@ -11,7 +11,7 @@ heads [2]_ that normalise their inputs; a penalty on the distance stands for pos
 numbers that serve as input and as output [5]_; dropout of 0.2 before and after the
 layers and in the blocks. Adam trains on parallel pieces of the text: 32, of which it
 reads 35 words at a time, or 16 and 64 (transformer); the state is carried on. While it
-trains, the softmax is sampled: the target among 1 024 words drawn once a step by count
+trains, the softmax is sampled: the target among 1 024 words drawn in each step by count
 to the power .75, corrected for that [6]_; a full one costs ten times as much. It trains
 for the CPU seconds of the case; the rate (0.003 for the small LSTM, 0.001 for the
 others) falls in a straight line to a tenth over them; that of the others rises over

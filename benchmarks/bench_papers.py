@@ -791,7 +791,7 @@ def node_temperature(model, held):
 
 
 def temperature(section):
-    names = ("", ", one temperature", ", a temperature a node", ", dual nodes")
+    names = ("", ", one temperature", ", a temperature per node", ", dual nodes")
     grid, rows = GRIDS.get(section, GRID), []
     for split in range(3):
         (X, y), held, test = parts_of(section, split)

@@ -44,9 +44,9 @@ the duality gap is in nats per word.
 Cases "paper": what 10^9 and 10^12 words would take, from constants that are measured
 here: pairs grow as a power of the words, fitted to 1 M words and the large text;
 counting costs so many seconds per word, an iteration per pair, both on one core;
-pairs are sent to their shards once, and V numbers a few times an iteration. A worker
-has 8 cores, 64 GB and a network of 1 GB a second; a pair of the log-linear model takes
-140 bytes with its share of the tree, and a shard holds at most 2^31 - 1 pairs.
+pairs are sent to their shards once, and V numbers a few times per iteration. A worker
+has 8 cores, 64 GB and a network of 1 GB per second; a pair of the log-linear model
+takes 140 bytes with its share of the tree, and a shard holds at most 2^31 - 1 pairs.
 
 Cases "cluster": a text on two workers of a Dask cluster on this machine, processes of
 one thread, and then in one process of one thread. Seconds are those of a clock, from
@@ -152,7 +152,7 @@ INT32_MAX = 2**31 - 1
 SHARDS_BYTES = 450_000_000
 # Workers, and texts, of the cases "limits"; a part of a text file, and bytes of a word.
 MACHINES, LIMITS = 50, ("1e9", "1e10", "1e11")
-PART_BYTES, BYTES_A_WORD = 2**26, 5.4
+PART_BYTES, BYTES_PER_WORD = 2**26, 5.4
 # The text of "beyond 2^31".
 BEYOND_WORDS, MOST_FREQUENT = 2_600_000_000, 0.85
 BLOCK_WORDS, LINE_WORDS = 1 << 23, 32
@@ -389,11 +389,11 @@ def memory_of_workers():
             found.append(figures)
     small, large = found
     grown = large["worker_mb"] - small["worker_mb"]
-    a_pair = 1e6 * grown / (large["larger_shard"] - small["larger_shard"])
-    a_word = 1e6 * (clients[1] - clients[0]) / (sizes[1] - sizes[0])
+    per_pair = 1e6 * grown / (large["larger_shard"] - small["larger_shard"])
+    per_word = 1e6 * (clients[1] - clients[0]) / (sizes[1] - sizes[0])
     return {
-        "bytes_a_pair": a_pair,
-        "bytes_a_word": a_word,
+        "bytes_per_pair": per_pair,
+        "bytes_per_word": per_word,
         "arpa_bytes": 1e9 * large["arpa_gb"] / large["pairs"],
     }
 
@@ -411,10 +411,10 @@ def limits(case):
     pairs = law["pairs"] * (words / 1e9) ** law["pair_exponent"]
     classes = law["classes"] * (words / 1e9) ** law["class_exponent"]
     # The largest shard has at most a quarter more than the mean, and half of a worker.
-    n_shards = 1.25 * pairs * measured["bytes_a_pair"] / (0.5 * WORKER_BYTES)
+    n_shards = 1.25 * pairs * measured["bytes_per_pair"] / (0.5 * WORKER_BYTES)
     n_shards = max(MACHINES, math.ceil(n_shards))
     used = {
-        "client_gb": classes * measured["bytes_a_word"] / 1e9,
+        "client_gb": classes * measured["bytes_per_word"] / 1e9,
         "native_pairs": pairs / INT32_MAX,
     }
     beyond = {
@@ -422,7 +422,7 @@ def limits(case):
         "pairs of a native file": used["native_pairs"] > 1,
     }
     too_large = [name for name, is_beyond in beyond.items() if is_beyond]
-    n_parts = words * BYTES_A_WORD / PART_BYTES
+    n_parts = words * BYTES_PER_WORD / PART_BYTES
     return {
         "pairs": pairs,
         "classes": classes,
@@ -470,7 +470,7 @@ def presets(case):
         "fit_seconds": fit.cpu,
         "half_mb": mb0,
         "own_peak_mb": mb1,
-        "bytes_a_word": 1e6 * slope,
+        "bytes_per_word": 1e6 * slope,
         "words_16gb": n1 + (16e3 - mb1) / slope,
         "weights": weights[1],
         "exchange_gb": 2 * 8 * 1e9 * (weights[1] - weights[0]) / (n1 - n0) / 1e9,
@@ -886,22 +886,22 @@ def constants():
         model = lm.backoff_model_
         sizes[text] = n_words, model.n_pairs, model.n_classes
     (n0, p0, v0), (n1, p1, v1) = sizes.values()
-    seconds_a_word = fit.cpu / n1
+    seconds_per_word = fit.cpu / n1
     with tempfile.TemporaryDirectory() as folder:
         path, _ = text_file("1 M words", folder)
         estimator = StructuredLogLinearLM(**PENALTIES["l2"])
         lm = LanguageModel(estimator, max_depth=DEPTH)
         fit = timed(lm.fit, TextFile(path), repeats=1)
     n_iter = lm.estimator_.n_iter_
-    solving = fit.cpu - n0 * seconds_a_word
+    solving = fit.cpu - n0 * seconds_per_word
     return {
         "n": n1,
         "pairs": p1,
         "classes": v1,
         "pair_exponent": float(np.log(p1 / p0) / np.log(n1 / n0)),
         "class_exponent": float(np.log(v1 / v0) / np.log(n1 / n0)),
-        "seconds_a_word": seconds_a_word,
-        "seconds_a_pair": solving / (n_iter * p0),
+        "seconds_per_word": seconds_per_word,
+        "seconds_per_pair": solving / (n_iter * p0),
         "iterations": n_iter,
     }
 
@@ -914,8 +914,8 @@ def paper(case):
     held = min(INT32_MAX, WORKER_BYTES / PAIR_BYTES)
     workers = int(np.ceil(pairs / held))
     cores = workers * WORKER_CORES
-    counting = words * measured["seconds_a_word"] / cores
-    iteration = pairs * measured["seconds_a_pair"] / cores
+    counting = words * measured["seconds_per_word"] / cores
+    iteration = pairs * measured["seconds_per_pair"] / cores
     # Root scores and Z out; E, A and the sums of the root pairs back; float64.
     sent = 4 * 8 * classes * workers
     # Pairs of parts as large as the text here go to their shards once.
@@ -931,9 +931,9 @@ def paper(case):
         "training_hours": n_iter * iteration / 3600,
         "network_hours": network / 3600,
         "shuffled_gigabytes": shuffled / 1e9,
-        "gigabytes_an_iteration": sent / 1e9,
-        "us_a_word": 1e6 * measured["seconds_a_word"],
-        "ns_a_pair": 1e9 * measured["seconds_a_pair"],
+        "gigabytes_per_iteration": sent / 1e9,
+        "us_per_word": 1e6 * measured["seconds_per_word"],
+        "ns_per_pair": 1e9 * measured["seconds_per_pair"],
         "iterations": n_iter,
         "pair_exponent": measured["pair_exponent"],
         "class_exponent": measured["class_exponent"],

@@ -20,7 +20,7 @@ Sets: `text1000` and `text10000` (`make_sparse_classes`, 40 and 10 samples per c
 `clinc150` (intents, tf-idf of words and pairs), `languages` (429 languages, tf-idf of
 runs of letters; SKLSTRUCT_UDHR as in `_many_classes`), `next2000` and `next10000` (the
 next word of WikiText-2 among the most frequent, from one-hot features of the four words
-before). `growth` is `make_sparse_classes` with 10 samples and 10 features a class.
+before). `growth` is `make_sparse_classes` with 10 samples and 10 features per class.
 
 `objective` fits the same one-vs-rest squared hinge with C = 1 by LinearSVC at some
 tolerance and by LinearClassifier at its default: CPU seconds, the objectives in

@@ -54,7 +54,7 @@ def spoken(known):
 
 
 def speech(voice, words):
-    """16 bits, 16 000 a second."""
+    """16 bits, 16 000 samples per second."""
     done = subprocess.run(
         ["espeak-ng", "-v", voice, "-s", "140", "--stdout", " ".join(words)],
         capture_output=True, check=True,

@@ -21,8 +21,8 @@ from sklstruct.loglinear._penalties import PENALTIES
 from sklstruct.loglinear._solvers import DiagonalSolver, Job, TreeMetricSolver
 
 MAX_DEPTH = 4
-# Pairs a token of the random text, for the sizes below.
-PAIRS_A_TOKEN = 2.9
+# Pairs per token of the random text, for the sizes below.
+PAIRS_PER_TOKEN = 2.9
 
 
 def cases():
@@ -58,7 +58,7 @@ def text(n_tokens, n_symbols=20_000, seed=0):
 
 
 def pairs_of(n_pairs):
-    words, n_symbols = text(int(n_pairs / PAIRS_A_TOKEN))
+    words, n_symbols = text(int(n_pairs / PAIRS_PER_TOKEN))
     windows = np.lib.stride_tricks.sliding_window_view(words, MAX_DEPTH + 1)
     histories = Histories.from_windows(np.ascontiguousarray(windows[:, :-1]), MAX_DEPTH)
     tree, terminal = ContextTree.from_histories(histories, n_symbols)
@@ -71,7 +71,7 @@ def run(case):
         _problem.THREAD_PAIRS = 1
     pairs, count = pairs_of(case["pairs"])
     depths = np.arange(MAX_DEPTH + 1.0)
-    # About a second a run, or two iterations.
+    # About a second per run, or two iterations.
     n_iter = int(np.clip(4e7 / pairs.n_pairs, 2, 60))
     solvers = {"diagonal": DiagonalSolver, "tree_metric": TreeMetricSolver}
     solver = solvers[case.get("solver", "diagonal")](tol=0.0, max_iter=n_iter)

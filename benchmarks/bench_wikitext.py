@@ -9,7 +9,7 @@ validation file. `search`: the coordinate search of `StructuredLogLinearLMCV` on
 validation file from the defaults of each penalty, what it finds, and its cost in fits
 with the strengths found. `orders`: all smoothers and penalties at orders 2 to 6, with
 their defaults (discounts called tuned and weights called held out are chosen on the
-validation file, by the fit). `query`: tokens a second. How fast fits converge is
+validation file, by the fit). `query`: tokens per second. How fast fits converge is
 measured by `bench_solvers.py`.
 """
 

@@ -4,7 +4,7 @@
 
 WikiText-2 with V = 33 278 classes; lines are sentences, empty lines are dropped; end
 marks and the token of unknown words count like any word. One thread. `models`: one fit
-from sentences (clusterings included), perplexities, scored tokens a second,
+from sentences (clusterings included), perplexities, scored tokens per second,
 milliseconds of a full row, the model's pickle in megabytes, and the largest deviation
 from 1 of the sums of rows at 100 random histories. `tune`: strengths, decays and paths
 of refined trees, judged on the validation file. `caches`: perplexity with caches, whose
@@ -339,7 +339,7 @@ def clusters(case):
     return {
         "seconds": fit.cpu,
         "passes": clustering.n_iter_,
-        "nats_a_neighbour": clustering.objective_
+        "nats_per_neighbour": clustering.objective_
         / (len(offsets) * sum(map(len, wikitext("train")))),
     }
 

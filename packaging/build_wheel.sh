@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Source distribution -> wheel from it -> repaired -> installed in an empty
-# environment -> tested there. What a release and a job of CI call.
+# environment -> tested there. A release and a job of CI call this.
 #
 #     packaging/build_wheel.sh [-o FOLDER] [-p PYTHON ...] [-e EXTRAS] [-1] [TEST ...]
 #

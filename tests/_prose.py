@@ -3,12 +3,16 @@
 import io
 import re
 import tokenize
+from itertools import chain
 
-_UNIT = r"nats?|bits?|bytes?|seconds?|digits?|samples|tokens|words|floats|numbers"
+_UNIT = (
+    r"nats?|bits?|bytes?|(?:milli|micro)?seconds?|digits?|samples|tokens|words|floats|"
+    r"numbers|labels|features|calls|rows|times"
+)
 _ITEM = (
     "sample|token|word|node|class|pair|lane|depth|symbol|context|character|entry|row|"
     "column|edge|line|feature|group|sentence|position|step|pass|model|tree|file|level|"
-    "call"
+    "call|second|pair|process|iteration|run|result|platform"
 )
 _AFTER_OWN = (
     "and|or|as|in|to|with|for|is|are|has|have|unless|by|if|while|at|on|so|that|which|"
@@ -34,13 +38,14 @@ PHRASES = [
     ),
     (r"\bnobody\b", 'say who for "nobody"'),
     (
-        r"(?-i:(?:^|(?<=[.;!?] ))(?:What|Where|Who|Whose|Whoever|Whatever|Wherever)\b)"
+        r"(?-i:(?:^|(?<=[.;!?] ))(?:Wh(?:at|ere|o)(?:ever)?|Which|Whose)\b)"
         r"(?=[^?.]*(?:[.,;:]|$))",
         "begin with the subject of the sentence",
     ),
     (rf"\b(?:{_UNIT}) an? (?:{_ITEM})\b", '"per X" for "a X"'),
     (
-        rf"\bone (?:(?!of|for|with|in)[a-z]+ )?an? (?:{_ITEM})\b",
+        rf"\b(?:one|once|an?) (?:(?!of|for|with|in)[a-z]+ )?an? (?:{_ITEM})\b"
+        r"(?! (?:is|was|has)\b)",
         '"one per X" for "one a X"',
     ),
 ]
@@ -157,6 +162,13 @@ def kernel_prose(text):
     yield block
 
 
+def names_of_tests(text):
+    """The same of the names of tests, as sentences."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if found := re.match(r"\s*def test_(\w+)", line):
+            yield [(number, found[1].replace("_", " ").capitalize())]
+
+
 def page_prose(text):
     """The same of a page: its paragraphs without titles and blocks of code."""
     block, fenced = [], False
@@ -195,7 +207,8 @@ def hits(path):
     text = path.read_text(encoding="utf-8")
     page = path.suffix in (".rst", ".md")
     code = path.suffix == ".py"
-    for block in (page_prose if page else python_prose if code else kernel_prose)(text):
+    prose = page_prose if page else python_prose if code else kernel_prose
+    for block in chain(prose(text), names_of_tests(text) if code else ()):
         for at, sentence in _sentences(block):
             for pattern, plain in PHRASES:
                 for found in pattern.finditer(sentence):

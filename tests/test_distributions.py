@@ -472,7 +472,7 @@ def test_cursor_over_words_without_class_on_a_path(path):
         np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
-def test_cursor_over_a_tree_whose_nodes_are_no_states():
+def test_cursor_over_a_tree_whose_nodes_are_not_states():
     """The context "a b" is in the tree and "a" is not: states are windows."""
     labels = Labels(["a", "b", "<unk>"], ["a", "b"], unknown="<unk>")
     pairs = Pairs(ContextTree([-1, 0, 1], [-1, 1, 0], 2), [0, 3, 4, 5], [0, 1, 2, 0, 0])

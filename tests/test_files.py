@@ -86,7 +86,7 @@ def test_a_file_that_is_read_is_a_whole_file(suffix, ahead, tmp_path):
         assert not below.closed
 
 
-def test_what_cannot_go_back_says_so():
+def test_a_file_that_cannot_seek_is_not_seekable():
     with open_read(Reluctant(b"0\n1\n2\n", 1)) as (file, _):
         assert not file.seekable() and list(file) == [b"0\n", b"1\n", b"2\n"]
         with pytest.raises(io.UnsupportedOperation):
@@ -276,7 +276,7 @@ def test_neither_path_nor_file(value):
 
 
 @pytest.mark.parametrize("value", [None, 7, ["list"]])
-def test_parameters_that_are_no_paths_are_named(value):
+def test_errors_name_the_parameter_that_is_not_a_path(value):
     doors = [
         ("path must be a path", load_model),
         ("path must be a path", kenlm.Model),
@@ -488,7 +488,7 @@ def test_places_where_no_file_can_be(tmp_path):
 
 
 @pytest.mark.parametrize("path, why", [("", "empty"), ("a\0b", "null character")])
-def test_what_cannot_be_a_name_is_refused(path, why):
+def test_paths_that_cannot_be_names_of_files(path, why):
     for use in (put, get, partial(check_writable, name="path")):
         with pytest.raises(ValueError, match=f"cannot be the name of a file.*{why}"):
             use(path)

@@ -656,14 +656,17 @@ def class_names():
 
 def plain_words():
     """Comments, docstrings, messages and pages are plain English, names are terms."""
-    kinds = ["sklstruct/**/*", "examples/*.py", "docs/**/*", "README.md"]
-    kinds += ["tests/**/*", "benchmarks/*.py", "packaging/**/*.md", "CONTRIBUTING.md"]
-    suffixes = (".py", ".pyx", ".pxd", ".h", ".rst", ".md")
+    folders = ["sklstruct", "examples", "docs", "tests", "benchmarks", "packaging"]
+    kinds = [*(f"{folder}/**/*" for folder in folders), "tools/*", ".ci/*"]
+    kinds += ["*.md", "*.toml", "*.build"]
+    suffixes = [".py", ".pyx", ".pxd", ".h", ".rst", ".md"]
+    suffixes += [".sh", ".toml", ".build", ".yaml"]
     for path in sorted({path for kind in kinds for path in ROOT.glob(kind)}):
         name = path.relative_to(ROOT).as_posix()
         made = name.startswith(("docs/auto_examples", "docs/generated"))  # by Sphinx
         listed = name == "tests/_prose.py"  # the list of phrases
-        if path.suffix in suffixes and not made and not listed:
+        written = path.suffix in suffixes or name == ".ci/run"
+        if written and not made and not listed:
             for line, what in hits(path):
                 yield name, line, what
 

@@ -187,8 +187,8 @@ def test_progress_tells_the_callbacks_and_stops_the_loop_that_they_name(stop, n_
     assert recorder.begun[0] == recorder.ended[-1] == ("fit", 0)
 
 
-@pytest.mark.skipif(HAS_CALLBACKS, reason="what elder versions say instead")
-def test_callbacks_are_refused_where_there_are_none():
+@pytest.mark.skipif(HAS_CALLBACKS, reason="this scikit-learn has callbacks")
+def test_old_versions_of_scikit_learn_refuse_callbacks():
     assert len(Worker().set_callbacks().fit().done_) == 10
     with pytest.raises(ImportError, match=r"callbacks need scikit-learn 1\.9"):
         Worker().set_callbacks(Recorder())

@@ -100,7 +100,7 @@ def test_altered_arrays(name):
 
 
 @pytest.mark.parametrize("name", THINGS)
-def test_what_is_whole_comes_back(name):
+def test_a_pickle_returns_equal_arrays(name):
     thing = THINGS[name]()
     again = pickle.loads(pickle.dumps(thing))
     assert pickle.dumps(again) == pickle.dumps(pickle.loads(pickle.dumps(again)))

@@ -1,10 +1,10 @@
 """Tables of the benchmark pages, made from the JSON that the programs write.
 
-A table with a row a result; each line of the body is a column, as ``field``,
+A table with one row per result; each line of the body is a column, as ``field``,
 ``field | heading`` or ``field | heading | format`` (of Python's `format`)::
 
     .. benchmark-table:: prox.json
-       :title: Milliseconds a call
+       :title: Milliseconds per call
        :where: nodes = 400000
 
        shape

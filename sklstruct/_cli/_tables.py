@@ -69,7 +69,7 @@ class ProgressLine:
     teardown = on_fit_task_begin = setup
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> None:
-        """Count the step; rewrite the line at most five times a second."""
+        """Count the step; rewrite the line at most five times per second."""
         self.steps += 1
         if time.monotonic() > self.last + 0.2:
             self.last = time.monotonic()

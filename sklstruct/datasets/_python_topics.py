@@ -6,7 +6,7 @@ import re
 
 _SHORTEST_REPEAT = 5  # words
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
-# Blank lines separate headings, paragraphs and code blocks; within a paragraph a
+# Blank lines separate headings, paragraphs and code blocks; within a paragraph, a
 # sentence ends at a mark before white space, so "sys.path" is not split.
 _SENTENCE_END = re.compile(r"\n\s*\n|[.!?:;](?=\s)")
 

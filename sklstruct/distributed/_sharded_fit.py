@@ -59,7 +59,7 @@ class ShardedFit:
     # the shards of a worker are in memory one after the other.
     restarts = True
     # Memory of a shard while it is fitted.
-    bytes_of_a_pair = 40
+    bytes_per_pair = 40
 
     def check(self, estimator: Any) -> None:
         """ValueError for parameters that are not possible on shards."""
@@ -100,7 +100,7 @@ class LogLinearFit(ShardedFit):
     of_pairs = ("coef_",)
     restarts = False
     # 102 to 150 with a separable penalty, and 156 to 175 with "tree_l2".
-    bytes_of_a_pair = 160
+    bytes_per_pair = 160
 
     def check(self, estimator: StructuredLogLinearLM) -> None:
         penalty, solver = penalty_of(estimator), solver_of(estimator)
@@ -177,7 +177,7 @@ def most_bytes(estimator: BackoffClassifier, n_samples: int, depth: int) -> int:
 
     depth: of the longest contexts.
     """
-    return (depth + 1) * n_samples * FITS[type(estimator)].bytes_of_a_pair
+    return (depth + 1) * n_samples * FITS[type(estimator)].bytes_per_pair
 
 
 def fit_shard(

@@ -495,7 +495,7 @@ class ShardFit:
         """The function of a new fit."""
         if self._how.restarts or self._room == math.inf:
             return self._run
-        n_bytes = self.describe()[2] * self._how.bytes_of_a_pair
+        n_bytes = self.describe()[2] * self._how.bytes_per_pair
         arrays, run = ArrayFile(get_worker().local_directory, n_bytes), self._run
         self._arrays = arrays
         return lambda meeting: arrays.call(partial(run, meeting))

@@ -34,11 +34,11 @@ _SEARCH_ROWS = 16384
 
 # Per sample, weights in single precision save about the time of copying nine rows of
 # weights. They are copied to single precision for n_rows / 8 samples or more.
-_ROWS_A_SAMPLE = 8
+_ROWS_PER_SAMPLE = 8
 
 # Factor by which the blocks of `rows` are smaller than other blocks: their arrays stay
 # in the cache, and the allocator reuses them.
-_PARTS_OF_A_BLOCK = 32
+_PARTS_PER_BLOCK = 32
 
 
 # Largest number of classes times features of sparse X for `ChainNodes`.
@@ -218,7 +218,7 @@ class ChainNodes(NodeModels):
             _check_scores(full_rows(arrays, scores, soft, work, out))
             use(part, out)
 
-        step = rows_per_block(_PARTS_OF_A_BLOCK * width)
+        step = rows_per_block(_PARTS_PER_BLOCK * width)
         self._blocks(block, X.shape[0], step, n_jobs)
 
     def best(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
@@ -226,7 +226,7 @@ class ChainNodes(NodeModels):
         n, dense = X.shape[0], not sp.issparse(X)
         best, n_dots = np.full((n, 1), -1, dtype=np.int32), np.zeros(n, dtype=np.int64)
         model = self._model()
-        few = dense and n < self.coef.shape[0] // _ROWS_A_SAMPLE
+        few = dense and n < self.coef.shape[0] // _ROWS_PER_SAMPLE
         if self.forest.n_trees == 1 and self.coef.size and not few:
             narrow = None, 0.0
             if dense:

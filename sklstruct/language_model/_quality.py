@@ -39,7 +39,7 @@ _STEP = re.compile(r"([cb])(\d+)\((\d+)\)|w\((\d+)\)")
 # "c100" stands for a number of classes that grows with the square root of the number of
 # words, up to a hundred.
 _MOST_CLASSES = 100
-_CLASSES_A_ROOT = 0.55
+_CLASSES_PER_ROOT = 0.55
 
 
 def named_estimator(
@@ -107,7 +107,7 @@ def named_estimator(
     from ..mixture import FactoredLM, MixtureLM
     from ..word_classes import ContextRefiner, ExchangeClustering
 
-    n_classes = round(_CLASSES_A_ROOT * n_words**0.5)
+    n_classes = round(_CLASSES_PER_ROOT * n_words**0.5)
     most = max(1, n_words - 2)
     n_classes = max(1, min(_MOST_CLASSES, n_classes, most))
 

@@ -139,7 +139,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
     intercept_scaling : float, default=1.0
         Value a of the feature whose weight is the intercept: 0 for no intercepts, from
         1e-15 to 1e15, or infinite for intercepts without penalty. Infinity needs
-        log_loss and L-BFGS; with `calibration` None the model is then the one of
+        log_loss and L-BFGS; with `calibration` None the model is then the model of
         `sklearn.linear_model.LogisticRegression`.
 
     calibration : {"fold", None}, default="fold"

@@ -289,7 +289,7 @@ def propensity_scored_precision_at_k(
     ----------
     H. Jain, Y. Prabhu, M. Varma, "Extreme multi-label loss functions for
     recommendation, tagging, ranking and other missing label applications", KDD 2016.
-    The denominator is the one of the extreme classification repository.
+    The extreme classification repository uses the same denominator.
 
     Examples
     --------

@@ -186,7 +186,7 @@ def test_decayed_counts():
     assert gone.labels is counted.labels
 
 
-def test_what_cannot_be_is_refused():
+def test_counts_that_do_not_fit_are_refused():
     text = random_text(6)
     lm = LanguageModel(KneserNeyLM(discount=0.5), max_depth=2)
     counted = lm.count(text)
@@ -289,7 +289,7 @@ def test_counts_with_another_share_held_out_are_refused(estimator):
     same_bits(a, model(0.1).fit(text, X_val=val).backoff_model_)
 
 
-def test_what_is_not_counted_is_named():
+def test_wrong_arguments_of_merge_cut_and_frequent():
     counted = LanguageModel(max_depth=2).count(["a b"])
     with pytest.raises(TypeError, match=r"^parts\[1\] must be a Counted, got int"):
         Counted.merge([counted, 3])

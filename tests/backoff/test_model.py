@@ -481,7 +481,7 @@ def test_cursor_starts_after_the_start_mark():
             model.begin(n)
 
 
-def test_cursor_refuses_trees_in_which_a_node_is_no_state():
+def test_cursor_refuses_trees_in_which_a_node_is_not_a_state():
     # "ab" is a context (a older), "a" is not.
     contexts = {(), (1,), (0, 1)}
     model, _ = build(contexts, {((), 0): 0.0}, {(1,): 0.0, (0, 1): 0.0}, 1)

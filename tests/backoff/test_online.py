@@ -370,7 +370,7 @@ def test_decay_is_a_fit_with_weights(model):
         same(parts, whole)
 
 
-def test_what_has_decayed_is_forgotten():
+def test_decayed_n_grams_are_forgotten():
     X, y = draw(5)
     first, rest = np.arange(y.size) < 200, np.arange(y.size) >= 200
     model = WittenBellLM().partial_fit(X[first], y[first])

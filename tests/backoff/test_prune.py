@@ -344,7 +344,7 @@ def test_counts_beside_a_model_with_other_pairs():
         assert small.check_normalized() < 1e-12
 
 
-def test_what_is_no_model():
+def test_pruning_refuses_values_that_are_not_a_model():
     with pytest.raises(TypeError, match="model must be a BackoffModel"):
         prune(3, 0.1)
     nothing = make_model(
@@ -502,7 +502,7 @@ def test_prune_to_refuses():
 
 
 @pytest.mark.parametrize("seed, n, width, n_symbols", [(1, 30, 6, 4), (0, 60, 3, 6)])
-def test_contexts_whose_beginnings_are_no_contexts(seed, n, width, n_symbols):
+def test_contexts_whose_beginnings_are_not_contexts(seed, n, width, n_symbols):
     """All symbols are read; in the first tree some begin with such a context."""
     rng = np.random.RandomState(seed)
     X, y = rng.randint(n_symbols, size=(n, width)), rng.randint(n_symbols, size=n)

@@ -125,7 +125,7 @@ def test_a_full_disk_names_the_folder_of_a_copy(tmp_path, monkeypatch):
     assert said.value.filename == str(tmp_path)
 
 
-def test_a_prefix_that_is_no_folder(text, tmp_path, capsys):
+def test_a_prefix_that_is_not_a_folder(text, tmp_path, capsys):
     arpa = tmp_path / "x.arpa"
     missing = tmp_path / "missing" / "lm"
     assert _cli.main(

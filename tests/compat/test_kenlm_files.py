@@ -462,7 +462,7 @@ def write_text(folder, text):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_of_its_own_format_keeps_every_number(name):
+def test_native_and_binary_files_keep_every_number(name):
     model = read_text(FILES[name])
     if "twice" not in name and "both" not in name:
         before, after = Plain(FILES[name]), Plain(written(model))
@@ -528,7 +528,7 @@ def test_a_perplexity_of_a_file_is_that_of_kenlm(tmp_path):
         (([*UNIGRAMS, "-0.1\tr\0f"], BIGRAMS), "line 10: 'f' is not a log10 back-off"),
     ],
 )
-def test_what_is_refused(sections, match):
+def test_malformed_lines_are_refused(sections, match):
     with pytest.raises(ValueError, match=match):
         read_text(file_of(*sections))
 

@@ -149,7 +149,7 @@ def test_dump_to_the_standard_output(tagger, capsys):
     assert "\nLABELS = {\n      0: B-é\n      1: I\n" in text
 
 
-def test_what_was_set_does_not_change_with_its_items(tagger):
+def test_changed_items_do_not_change_the_sequence_of_the_tagger(tagger):
     row = [{"w": "cat"}, {"w": "the"}]
     labels = tagger.tag(row)
     before = tagger.probability(labels), tagger.marginal("O", 1)

@@ -525,7 +525,7 @@ NO_PATHS = {
 
 
 @pytest.mark.parametrize("case", NO_PATHS)
-def test_matrices_that_are_no_paths(case):
+def test_matrices_that_do_not_hold_paths(case):
     rows, message = NO_PATHS[case]
     X = np.array([[row.get(j, 0) for j in range(4)] for row in rows], dtype=float)
     with pytest.raises(ValueError, match=message):
@@ -542,7 +542,7 @@ def test_matrix_with_more_suffixes_than_a_column_merges():
 @pytest.mark.parametrize(
     "row, message", [([1, 1, 1], "another parent column"), ([1, 0.5, 0], "below 1")]
 )
-def test_matrices_that_are_no_paths_of_a_tree(row, message):
+def test_matrices_that_do_not_hold_paths_of_the_tree(row, message):
     """A path goes on only from the end of a column."""
     tree, _, columns = tree_of_paths(sparse.csr_array(np.array([[1.0, 2.0, 1.0]])))
     with pytest.raises(ValueError, match=message):

@@ -73,7 +73,7 @@ def test_names_of_columns_in_the_file():
     ("text", "columns"), [(TREES, "conllu"), (NER, COLUMNS)], ids=["trees", "ner"]
 )
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
-def test_what_is_read_is_written(tmp_path, text, columns, suffix):
+def test_a_text_that_was_read_is_written_again(tmp_path, text, columns, suffix):
     path = tmp_path / f"a.conllu{suffix}"
     write_conll(path, read_conll(text, columns))
     if suffix == ".gz":
@@ -192,7 +192,7 @@ def test_wrong_input(tmp_path):
         ({"form": [["a"]], "extra_rows": [[(0, ("1-2", "x"))]]}, "needs the column id"),
     ],
 )
-def test_what_cannot_be_written(tmp_path, bank, message):
+def test_sentences_that_cannot_be_written(tmp_path, bank, message):
     path = tmp_path / "a.conll"
     path.write_text("old")
     with pytest.raises(ValueError, match=message):

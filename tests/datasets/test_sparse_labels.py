@@ -27,7 +27,7 @@ def made(seed=0, n=50):
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".bz2", ".xz"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_what_was_written_is_read(tmp_path, suffix, dtype):
+def test_a_written_file_is_read_again(tmp_path, suffix, dtype):
     X, Y = made()
     X = X.astype(dtype)
     path = tmp_path / f"a.txt{suffix}"

@@ -318,11 +318,11 @@ def test_shards_fit_into_the_memory_of_the_workers(client, monkeypatch, memory, 
     many = on_cluster(estimator, max_depth=3).fit(text)
     one = LanguageModel(estimator, max_depth=3).fit(text)
     n_shards, n_pairs = len(many.shard_sizes_), one.backoff_model_.n_pairs
-    bytes_of_a_pair = ShardedFit.bytes_of_a_pair
-    assert n_shards > n_pairs * bytes_of_a_pair / 16_000 > 5
+    bytes_per_pair = ShardedFit.bytes_per_pair
+    assert n_shards > n_pairs * bytes_per_pair / 16_000 > 5
     assert len(loaded) >= n_shards
     # And the contexts above those of the shard.
-    width, room = longest_prefix(many), 16_000 / bytes_of_a_pair
+    width, room = longest_prefix(many), 16_000 / bytes_per_pair
     assert width > 1 and max(sizes) < room + width * one.vocabulary_.size
     same_model(one, many, exact=True)
 
@@ -1661,7 +1661,7 @@ def test_dask_knows_how_large_counts_are():
     assert 0.8 * size < sizeof(counted) < 1.2 * size
 
 
-def test_clones_share_the_client_and_pickles_have_none(client, saved):
+def test_clones_share_the_client_and_pickles_lack_it(client, saved):
     model = on_cluster(WittenBellLM(), client=client, n_shards=2)
     assert clone(model).client is client
     model.fit(["a b", "b a"])

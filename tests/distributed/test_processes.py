@@ -250,7 +250,7 @@ def test_an_interrupted_search(client, tmp_path, interrupts):
 
 
 def test_an_interrupted_fit(client, interrupts):
-    """Which would go on for ever."""
+    """The fit would not end by itself."""
     estimator = loglinear(penalty="tree_l2", tol=1e-300, max_iter=10**9)
     thread = interrupt_when(lambda: "ShardFit" in " ".join(of_fits(client)))
     with pytest.raises(KeyboardInterrupt):

@@ -287,7 +287,7 @@ def test_a_lost_shard_is_counted_again_from_the_files(client, monkeypatch, at):
     assert got.compute().perplexity(test) == want.compute().perplexity(test)
 
 
-def test_what_is_sent_once_is_not_warned_of(client):
+def test_large_tables_do_not_give_a_warning_of_dask(client):
     """Words and classes of a large text are more than Dask likes in a task."""
     with (
         dask.config.set({"distributed.admin.large-graph-warning-threshold": "20kB"}),
@@ -360,7 +360,7 @@ def refusals():
 
 
 @pytest.mark.parametrize("other, error, match", list(refusals()), ids=range(10))
-def test_what_is_refused_before_any_work(client, monkeypatch, other, error, match):
+def test_estimators_are_refused_before_work(client, monkeypatch, other, error, match):
     monkeypatch.setattr(Cluster, "read", None)  # no work
     estimator = MixtureLM([("kn", KneserNeyLM()), ("other", other)])
     with pytest.raises(error, match=match):

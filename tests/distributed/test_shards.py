@@ -475,7 +475,7 @@ def test_a_lost_shard_is_made_again_by_the_same_answers():
 # ----------------------------------------------------------------- refusals
 
 
-def test_what_cannot_be_sharded_is_refused():
+def test_estimators_that_cannot_be_fitted_on_shards():
     others = [model for model in smoothers() if type(model) not in FITS]
     assert others
     for model in others:

@@ -217,7 +217,7 @@ def test_depth_zero_is_written_so_that_kenlm_loads_it(tmp_path):
     assert_same_as_kenlm(data, again, tmp_path, ["a"])
 
 
-def test_symbols_that_are_no_class_and_zero_probabilities(tmp_path):
+def test_symbols_that_are_not_classes_and_zero_probabilities(tmp_path):
     """Symbols that are not predicted, P = 0, bow = 0: finite numbers in the file."""
     inf = -np.inf
     model = make_model(
@@ -833,7 +833,7 @@ def test_parameters():
 # ------------------------------------------------------------- old and new files
 
 
-def test_what_cannot_be_written_leaves_the_old_file(tmp_path):
+def test_a_refused_write_leaves_the_old_file(tmp_path):
     path = tmp_path / "model.arpa"
     exchange.write(read(PRUNED), path)
     before = path.read_bytes()

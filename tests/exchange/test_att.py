@@ -167,7 +167,7 @@ def test_a_last_line_without_a_line_feed_is_a_warning():
         read(io.BytesIO(file.getvalue()[:-1]), format="att")
 
 
-def test_what_cannot_be_written_is_refused():
+def test_models_that_cannot_be_written():
     model = pruned()
     with pytest.raises(ValueError, match="backoff='cat' is a word"):
         write(model, io.BytesIO(), format="att", backoff="cat")

@@ -105,7 +105,7 @@ def assert_same(got, want):
 
 @pytest.mark.parametrize("unknown", ["<unk>", None])
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_what_is_written_is_read(format, suffix, unknown, tmp_path):
+def test_a_written_file_is_read_again(format, suffix, unknown, tmp_path):
     model = fitted(unknown).backoff_model_
     path = tmp_path / f"model{suffix}"
     exchange.write(model, path, format=format)
@@ -201,7 +201,7 @@ def test_the_name_of_a_file_tells_its_format(packed, monkeypatch):
     assert format_to_write(io.BytesIO()) == format_to_write(os.devnull) == "arpa"
 
 
-def test_archives_of_a_format_are_no_packed_files(monkeypatch):
+def test_a_format_may_be_a_zip_archive(monkeypatch):
     """A format may be a zip archive, which is refused in other files."""
 
     def write(model):

@@ -101,7 +101,7 @@ def test_weights_of_nodes_stay_and_small_floats_are_near():
         data_of(model, dtype="float16")
 
 
-def test_what_has_no_place_is_refused():
+def test_symbols_that_the_format_cannot_hold():
     for classes, message in (
         (np.array([b"a", *NAMES[1:]], dtype=object), "of type bytes"),
         (np.array([("a",), *NAMES[1:]], dtype=object), "of type tuple"),

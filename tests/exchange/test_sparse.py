@@ -135,7 +135,7 @@ def test_models_of_counts_are_written_whole():
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_windows_of_features_without_names_of_classes():
-    """Which context a class leads to is not known there."""
+    """The model does not know to which context a class leads."""
     rng = np.random.default_rng(0)
     X = rng.integers(0, 4, (300, 3))
     y = (X[:, -1] + (rng.random(300) < 0.3)) % 4

@@ -613,7 +613,7 @@ def test_model_selection():
 @pytest.mark.parametrize(
     "model", [ConditionalRandomField(), SampleRankClassifier(random_state=0)], ids=str
 )
-def test_a_table_is_no_sequence(model, kind):
+def test_a_table_in_place_of_a_sequence_raises_an_error(model, kind):
     DataFrame = pytest.importorskip(kind).DataFrame
     X, y = [[{"a": 1.0}, {"a": 2.0}]] * 2, [["s", "t"]] * 2
     with pytest.raises(TypeError, match=r"X\[1\] is a DataFrame; .*X\[1\]\.to_dicts"):

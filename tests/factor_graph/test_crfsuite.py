@@ -91,7 +91,7 @@ def test_every_string_is_found_by_its_hash(data):
 
 
 @pytest.mark.parametrize("c1", [0.0, 0.3])
-def test_what_is_written_is_read(c1, tmp_path):
+def test_a_written_file_is_read_again(c1, tmp_path):
     X, y = sentences()
     model = ConditionalRandomField(c1, 0.1).fit(X, y)
     for name in ("model.crfsuite", "model.crfsuite.gz"):
@@ -143,7 +143,7 @@ def test_order_and_repetition_of_names_stay():
 # ------------------------------------------------------------------------ bad input
 
 
-def test_what_cannot_be_written():
+def test_models_that_cannot_be_written():
     graphs = [chain_graph(["a", "b"], np.eye(2))]
     with pytest.raises(ValueError, match="was fitted on graphs"):
         file_of(ConditionalRandomField().fit(graphs, [["a", "b"]]))

@@ -609,7 +609,7 @@ def test_overflow_is_an_error():
         SampleRankClassifier(step="perceptron", learning_rate=1e300).fit(X, [[0]] * 3)
 
 
-def test_empty_instances_are_no_trouble():
+def test_instances_may_be_empty():
     X, y = noisy_chains(12, n=5)
     X, y = [FactorGraph([]), *X, FactorGraph([])], [[], *y, []]
     model = SampleRankClassifier(random_state=0).fit(X, y)

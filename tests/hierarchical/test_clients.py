@@ -177,7 +177,7 @@ def sets_below(tree):
     return [np.sort(tree.classes_below(v)) for v in range(tree.n_nodes)]
 
 
-def test_which_encoded_labels_are_refused():
+def test_encoded_labels_that_are_refused():
     """The rule is exact: as many labels as classes, and no label among them."""
     X, _, y = named_samples()
     code = LabelEncoder().fit_transform(y)

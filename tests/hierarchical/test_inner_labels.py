@@ -1,4 +1,4 @@
-"""Several labels a sample, of which some are inner nodes of the given tree."""
+"""Several labels per sample, of which some are inner nodes of the given tree."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Several labels a sample: trees and flat models against definitions and others."""
+"""Several labels per sample: trees and flat models against definitions and others."""
 
 import pickle
 import warnings
@@ -277,7 +277,7 @@ def test_sigmoid_of_few_answers_is_as_likely_as_without_a_power():
         assert 0.5 <= p <= 4
 
 
-def test_each_role_has_the_sigmoid_of_its_own_answers(data, monkeypatch):
+def test_the_scores_of_a_role_determine_the_sigmoid_of_the_role(data, monkeypatch):
     seen = {}
 
     def spy(folds, role, weight):

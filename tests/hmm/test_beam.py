@@ -353,7 +353,7 @@ class NotToBeFitted(LanguageModel):
         raise AssertionError("work was done before the parameters were checked")
 
 
-def test_what_cannot_be_decoded():
+def test_models_that_cannot_be_decoded():
     lm = LanguageModel(mixture(), max_depth=2)
     with pytest.raises(TypeError, match="(?s)^language_model: .*beam_width=20"):
         NoisyChannelDecoder(lm, KeypadChannel()).fit(TEXT)

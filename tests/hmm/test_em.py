@@ -366,7 +366,7 @@ def test_integer_weights_are_repetitions(emission, share):
     )
 
 
-def test_integer_labels_have_a_marker_of_their_own():
+def test_minus_one_marks_unknown_integer_labels():
     X, y = toy(30, labels="0123")
     number = [[int(a) for a in row] for row in y]
     none = HighOrderHMM(3, max_iter=2).fit(X, masked(number, 0.4))
@@ -489,7 +489,7 @@ def test_minus_one_is_unknown_where_labels_are_integers():
         letters.predict(X[:1], given=[[-1] * len(X[0])])
 
 
-def test_a_sequence_without_labels_is_none():
+def test_none_stands_for_a_sequence_without_labels():
     X, y = toy(30)
     some = [None if i % 3 == 0 else row for i, row in enumerate(y)]
     long = [[None] * len(x) if row is None else row for x, row in zip(X, some)]
@@ -638,7 +638,7 @@ def test_observations_are_needed():
         fitted.score([["x", "y"]], [[None, None]])
 
 
-def test_what_is_missing_says_nothing():
+def test_observations_may_be_missing():
     X, y = toy(40)
     X = [[None if j == 1 else o for j, o in enumerate(row)] for row in X]
     tagger = HighOrderHMM(3, smoothing=KneserNeyLM(discount="single"), max_iter=3)

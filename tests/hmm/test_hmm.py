@@ -441,7 +441,7 @@ def test_no_sequences(y):
         HighOrderHMM(emission="categorical", classes=2).fit([], y)
 
 
-def test_missing_values_of_pandas_are_no_labels():
+def test_missing_values_of_pandas_are_not_labels():
     pd = pytest.importorskip("pandas")
     X, y = [["dog", "cat"], ["dog"]], [["N", pd.NA], ["V"]]
     for classes in (None, ["N", "V"]):
@@ -461,7 +461,7 @@ def test_missing_values_of_pandas_are_no_labels():
 
 
 @pytest.mark.parametrize("wrong", [{"a", "b"}, frozenset("ab"), {"a": 1, "b": 2}])
-def test_what_has_no_order_is_no_sequence(wrong):
+def test_containers_without_order_are_not_sequences(wrong):
     tagger = HighOrderHMM(2).fit([["a", "b"]], [["N", "V"]])
     with pytest.raises(TypeError, match=r"X\[0\] is a .*, which has no order"):
         tagger.predict([wrong])
@@ -472,7 +472,7 @@ def test_what_has_no_order_is_no_sequence(wrong):
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "csr"])
-def test_a_table_is_no_sequence(kind):
+def test_a_table_in_place_of_a_sequence_raises_an_error(kind):
     rows, y = np.array([[1.0, 2.0], [3.0, 4.0]]), [["a", "b"]] * 2
     if kind == "csr":
         table, remedy = sp.csr_array(rows), "toarray"
@@ -730,7 +730,7 @@ def test_slips(typed, edits, new):
         assert factor[0] == pytest.approx(expected)
 
 
-def test_what_is_not_a_word_is_not_edited():
+def test_only_words_of_letters_are_edited():
     words = [
         "1",
         "12",
@@ -847,7 +847,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("answer, message", MALFORMED, ids=[str(i) for i in range(13)])
-def test_what_a_channel_gets_wrong(answer, message):
+def test_wrong_candidates_of_a_channel(answer, message):
     model = LanguageModel(AdditiveLM(), max_depth=1).fit(TEXT).backoff_model_
     decoder = NoisyChannelDecoder(model, Answering(answer)).fit()
     for method in (decoder.predict, decoder.sample_posterior, decoder.predict_proba):
@@ -856,7 +856,7 @@ def test_what_a_channel_gets_wrong(answer, message):
 
 
 @pytest.mark.parametrize("answer, message", MALFORMED, ids=[str(i) for i in range(13)])
-def test_what_an_emission_gets_wrong(answer, message):
+def test_wrong_candidates_of_an_emission(answer, message):
     class Own(CategoricalEmission):
         def candidates(self, X):
             other = np.arange(2, dtype=np.int32), np.zeros(2)
@@ -893,7 +893,7 @@ def test_candidates_in_any_order():
         (lambda n: np.full((n, 2), np.inf), "NaN or infinite"),
     ],
 )
-def test_what_a_classifier_gets_wrong(answer, message):
+def test_wrong_probabilities_of_a_classifier(answer, message):
     class Own(MultinomialNB):
         def predict_log_proba(self, X):
             return answer(len(X))

@@ -400,7 +400,7 @@ def test_starts_reset():
 
 
 @pytest.mark.parametrize("length", [None, 9])
-def test_blocks_of_positions_are_no_boundaries(length, monkeypatch):
+def test_scores_do_not_depend_on_blocks_of_positions(length, monkeypatch):
     """The cut of the text into blocks changes nothing, at a reset neither."""
     text = [*random_text(7, 30), []]
     model = cached(word_classes=3, length=length)

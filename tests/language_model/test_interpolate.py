@@ -323,7 +323,7 @@ def test_a_word_of_each_model_alone():
     )
 
 
-def test_what_cannot_be_interpolated(pair, files):
+def test_models_and_weights_that_cannot_be_interpolated(pair, files):
     a, b = pair
     with pytest.raises(ValueError, match="models is empty"):
         interpolate([], HELD_OUT)
@@ -437,7 +437,7 @@ def test_restrict_writes_and_mixes(files):
     assert np.isfinite(both.perplexity(held_out))
 
 
-def test_what_cannot_be_restricted(pair):
+def test_vocabularies_that_a_model_cannot_be_restricted_to(pair):
     model = pair[0].backoff_model_
     assert restrict(model, model.labels.classes) is model
     with pytest.raises(ValueError, match="vocabulary is empty"):

@@ -97,7 +97,7 @@ def _runs_count(tokens, depth, n_symbols, n_classes, encoder):
     return count_tokens(tokens, depth, n_symbols, n_classes, skip=encoder.start)
 
 
-def test_what_fits_is_read_once(path):
+def test_a_text_that_fits_into_memory_is_read_once(path):
     assert isinstance(TextFile(path).number_or_count(256), NumberedText)
     assert isinstance(TextFile(path, memory=10**9).number_or_count(256), NumberedText)
 
@@ -138,7 +138,7 @@ def test_a_disk_that_is_full(path, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["text"] and not hasattr(lm, "vocabulary_")
 
 
-def test_what_is_refused(path, monkeypatch):
+def test_errors_of_large_texts(path, monkeypatch):
     text = TextFile(path, memory=LIMIT)
     lm = LanguageModel(WittenBellLM())
     with pytest.raises(ValueError, match="raise memory of TextFile"):
@@ -359,7 +359,7 @@ def test_a_killed_fit_leaves_no_files(path, tmp_path):
     ids=["empty", "blank", "binary", "utf-16", "bytes", "one line"],
 )
 @pytest.mark.parametrize("memory", [None, LIMIT])
-def test_files_that_are_no_text(content, message, memory, tmp_path):
+def test_files_that_are_not_text(content, message, memory, tmp_path):
     path = tmp_path / "text"
     path.write_bytes(content)
     lm = LanguageModel(WittenBellLM())

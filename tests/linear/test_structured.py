@@ -901,7 +901,7 @@ def test_a_user_penalty_is_the_group_lasso():
     assert ours.lam_max_ == pytest.approx(theirs.lam_max_, rel=1e-8)
 
 
-def test_a_user_penalty_that_is_no_norm_says_its_conjugate():
+def test_a_user_penalty_that_is_not_a_norm_gives_its_conjugate():
     class Ridge:
         def value(self, W):
             return 0.5 * (W**2).sum()
@@ -1068,7 +1068,7 @@ def test_weights_of_groups_that_do_not_fit(weights):
         ([-1.0] * 8, "parents must hold integers"),
     ],
 )
-def test_parents_that_are_no_forest(parents, words):
+def test_parents_that_are_not_a_forest(parents, words):
     X, y = SAMPLES
     with pytest.raises(ValueError, match=words):
         StructuredLogisticRegression(TreeNorm(parents)).fit(X, y)

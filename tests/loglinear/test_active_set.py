@@ -37,7 +37,7 @@ def support(model):
 @pytest.mark.parametrize(
     *all_pairs(penalty=PENALTIES, lam=[0.7, 2.0, 6.0], of_root=[1.0, 0.0])
 )
-def test_what_grows_is_the_optimum_of_the_whole_tree(penalty, lam, of_root):
+def test_the_grown_tree_has_the_optimum_of_the_whole_tree(penalty, lam, of_root):
     X, y = random_corpus(4, 6, 500, 4)
     weight = np.random.default_rng(1).random(y.size) * 2 + 0.1
     depth_weight = [of_root, *1.1 ** np.arange(1, 7)]

@@ -212,7 +212,7 @@ def test_held_out_samples_must_be_there(data):
         ("tree_l2", {"lam", "alpha", "penalty__depth_weight"}),
     ],
 )
-def test_what_is_searched_by_default(data, penalty, searched):
+def test_parameters_that_are_searched_by_default(data, penalty, searched):
     X, y, X_val, y_val, classes = data
     begin = {"lam": 0.9, "alpha": 1.2} if penalty == "tree_l2" else {}
     given = loglinear(penalty=penalty, **begin, padding=-1, classes=classes)

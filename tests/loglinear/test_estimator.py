@@ -166,7 +166,7 @@ def test_count_weights_of_one_change_nothing():
 @pytest.mark.parametrize(
     "net", [ElasticNet([1, 1, 2, 2]), ElasticNet(count_weight=[1, 2])]
 )
-def test_what_a_collapsed_tree_cannot_have(net):
+def test_a_collapsed_tree_refuses_weights_per_depth_or_count(net):
     X, y = np.array([["a", "b", "c"], ["c", "d", "e"]]), ["x", "y"]
     paths = SuffixTreeVectorizer(collapse=True).fit_transform(X)
     with pytest.raises(ValueError, match="(gamma|count_weight).*collapse"):

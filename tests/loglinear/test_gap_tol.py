@@ -231,7 +231,7 @@ def test_a_callback_stops_a_later_round():
     assert n_iter < model.n_iter_ <= n_iter + 5
 
 
-def test_what_is_refused():
+def test_wrong_values_of_gap_tol():
     X, y, _ = data()
     for make in (estimator, joint):
         for bad in (-1e-9, np.nan, "0.1", [0.1]):

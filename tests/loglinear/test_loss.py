@@ -197,7 +197,7 @@ def test_blocks_and_chunks_cover_everything_once(n_shards, size, monkeypatch):
 
 
 @pytest.mark.parametrize("collapse", [False, True])
-def test_a_number_a_level_or_the_sum_over_merged_suffixes(collapse):
+def test_numbers_per_level_and_their_sums_over_merged_suffixes(collapse):
     pairs, count, *_ = make_pairs(2, 5, collapse)
     tree = pairs.tree
     by_depth = np.random.default_rng(0).random(9)

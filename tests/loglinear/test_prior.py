@@ -117,7 +117,7 @@ def test_strengths_without_bound_leave_the_prior(penalty):
     np.testing.assert_allclose(*rows, atol=1e-4)
 
 
-def test_a_prior_that_lacks_pairs_of_its_own_contexts():
+def test_a_pruned_prior_may_lack_pairs_of_its_contexts():
     """Pruned, so that parents of pairs are missing: closed without a change."""
     lm = base()
     smaller = LanguageModel.from_backoff(
@@ -156,7 +156,7 @@ def test_training_on_the_text_beats_the_prior_on_it():
         ({"penalty": ElasticNet(count_weight=[1.0, 2.0])}, "and a prior: count_weight"),
     ],
 )
-def test_what_does_not_go_together_is_refused(params, match):
+def test_parameters_that_exclude_a_prior_are_refused(params, match):
     with pytest.raises(ValueError, match=match):
         adapted(base(), **params)
 

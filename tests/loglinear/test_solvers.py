@@ -159,7 +159,7 @@ def test_collapsed_value_equals_that_of_the_trie(penalty):
 @pytest.mark.parametrize(
     ("penalty", "positive", "metric"),
     [
-        # The others are exact in one metric value a class only.
+        # The others are exact only with one metric value per class.
         (p, positive, "any" if issubclass(p.bound, ProximalPenalty) else "one")
         for p in TABLE
         for positive in (True, False)
@@ -297,7 +297,7 @@ def test_huge_penalty_gives_zero_and_no_penalty_stays_finite(penalty):
         *((L1(), name, max_iter) for name in METHODS for max_iter in (1, 2)),
     ],
 )
-def test_what_is_reported_is_what_is_returned(penalty, solver, max_iter):
+def test_the_reported_objective_is_that_of_the_result(penalty, solver, max_iter):
     seen = []
     solver = SOLVERS[solver](tol=0.0, max_iter=max_iter)
     loss, bound, r = solve(

@@ -354,13 +354,13 @@ def test_in_a_language_model():
         (FactoredLM(GROUPS, smoother(), FactoredLM(GROUPS)), "cannot be a FactoredLM"),
     ],
 )
-def test_what_does_not_fit_is_told(data, model, match):
+def test_a_taxonomy_that_does_not_fit_raises_an_error(data, model, match):
     with pytest.raises(ValueError, match=match):
         model.fit(*data)
 
 
 @pytest.mark.parametrize("taxonomy", [2, "ward", 1.5])
-def test_what_is_no_tree_is_told(data, taxonomy):
+def test_a_taxonomy_that_is_not_a_tree_raises_an_error(data, taxonomy):
     with pytest.raises(TypeError, match=r"^taxonomy must be a clustering .* Exchange"):
         FactoredLM(taxonomy, smoother()).fit(*data)
     with pytest.raises(TypeError, match=r"^taxonomy must be a clustering .* Exchange"):
@@ -398,7 +398,7 @@ def test_estimators_without_probabilities_are_told(data):
 
 
 @pytest.mark.parametrize("groups", [[0, 0, 1, 1], [0, 0, 0, 1, 1, 2, 2]])
-def test_a_fitted_model_is_no_factor_of_the_words_of_several_classes(groups):
+def test_a_fitted_word_estimator_cannot_serve_several_classes(groups):
     X = np.random.default_rng(0).integers(0, len(groups), size=(200, 2))
     few = X[:, 1] < 2
     words = FrozenEstimator(AdditiveLM().fit(X[few], X[few, 1]))

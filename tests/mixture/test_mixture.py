@@ -461,7 +461,7 @@ def test_in_a_language_model(weights):
         ),
     ],
 )
-def test_what_does_not_fit_is_told(data, models, params, error, match):
+def test_wrong_models_and_weights_raise_an_error(data, models, params, error, match):
     with pytest.raises(error, match=match):
         MixtureLM(models, **params).fit(*data)
 

@@ -47,7 +47,7 @@ def model(digits):
 
 
 @pytest.mark.parametrize("name", ["$1 to $2", r"$\frac{$", "a $5 b", r"\$"])
-def test_dollar_signs_are_no_formulas(name):
+def test_dollar_signs_are_not_read_as_formulas(name):
     tree = Taxonomy.from_nested({name: [name + "a", name + "b"], "other": ["c", "d"]})
     display = TaxonomyDisplay(tree).plot()
     display.figure_.canvas.draw()  # a broken formula would raise

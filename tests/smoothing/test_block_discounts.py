@@ -282,7 +282,7 @@ def test_a_language_model_has_it_with_cut_offs_too(monkeypatch):
     np.testing.assert_allclose(rows.sum(axis=1), 1.0, atol=1e-12)
 
 
-def test_what_it_cannot_learn_from_is_refused():
+def test_discounts_by_block_refuse_input_without_order():
     X, y = random_corpus(0, 4, 60, 2)
     model = KneserNeyLM(discount="by_block", padding=-1)
     with pytest.raises(ValueError, match="needs interpolate=True"):

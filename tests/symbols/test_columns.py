@@ -90,7 +90,7 @@ def test_labels_of_arrow():
         (pa.array([1, 2]), "sentence 0 .* got int"),
     ],
 )
-def test_what_holds_no_sentences(X, message):
+def test_values_that_do_not_hold_sentences(X, message):
     with pytest.raises(TypeError, match=message):
         LanguageModel(WittenBellLM()).fit(X)
 
@@ -102,7 +102,7 @@ def test_words_in_the_place_of_sentences():
 
 
 @pytest.mark.filterwarnings("error::UserWarning")
-def test_words_in_the_place_of_sentences_are_not_seen_where_there_are_none():
+def test_sentences_do_not_give_the_warning_of_single_words():
     number_sentences(["the", "cat", "sat down"]).sentences()
     number_sentences([["the"], ["cat"], ["sat"]]).sentences()
     number_sentences([["New York", "is", "big"], ["a", " ", "b"]]).sentences()

@@ -81,7 +81,7 @@ def test_a_string_is_there_once():
         table_of(["a", "ä", "b", "ä"])
 
 
-def test_surrogates_are_no_utf8():
+def test_surrogates_are_not_valid_utf8():
     arrays = arrays_of(table_of(["a", "\ud800"]))
     assert list(StringTable(*arrays)) == ["a", "\ud800"]
     with pytest.raises(ValueError, match="string 1 is not valid UTF-8"):

@@ -644,7 +644,7 @@ def test_merges_in_rounds_halve_the_clusters():
         assert _bottom_up.merges_in_rounds(k, 10**9) == k - 1
 
 
-def test_obyo_chains_are_no_problem():
+def test_obyo_builds_deep_chains():
     k = 1500
     factor = np.ones((k, 1)) * np.arange(1, k + 1)[:, None]
     merges = _greedy.merge_greedily(factor, np.ones(k), False, k - 1)

@@ -138,7 +138,7 @@ def test_cut(seed):
         np.ma.array(np.ones((1, 3)), mask=[[True, False, False]]),
     ],
 )  # fmt: skip
-def test_values_that_are_no_numbers_of_classes(values):
+def test_node_sums_needs_one_finite_number_per_class(values):
     tree = Taxonomy.from_nested([["a", "b"], ["c"]])
     with pytest.raises(ValueError, match="^values must"):
         tree.node_sums(values)
@@ -385,7 +385,7 @@ def test_nested_mappings_name_the_groups():
         ([{"a": ["x"]}, "y", {"a": ["y"]}], "duplicate label 'y'"),
     ],
 )
-def test_nested_mappings_that_are_no_tree(nested, message):
+def test_nested_mappings_that_are_not_a_tree(nested, message):
     with pytest.raises(ValueError, match=message):
         Taxonomy.from_nested(nested)
 

@@ -274,7 +274,7 @@ def test_answers_do_not_unpack_the_weights(name, monkeypatch):
     assert model.explain(NEW[0]) == model.explain(NEW[0], label)
 
 
-def test_what_cannot_be_reduced_says_so(tmp_path):
+def test_reduce_names_the_part_that_cannot_be_reduced(tmp_path):
     path, model = tmp_path / "m", fitted("letters")
     for estimator in (RandomForestClassifier(5), HierarchicalClassifier(
         TREE, estimator=RandomForestClassifier(5)

@@ -97,7 +97,7 @@ def test_columns_of_certain_answers_are_finite():
     np.testing.assert_allclose(found, right, rtol=1e-6)
 
 
-def test_who_has_a_second_stage():
+def test_the_second_stage_needs_enough_labelled_texts():
     assert fitted().second_ is not None
     labelled = np.flatnonzero(Y.any(axis=1))
     assert labelled.size == FLOOR < len(TEXTS)

@@ -289,7 +289,7 @@ class Best:
         return best
 
     def update(self, objective: float, optimality: float, before: np.ndarray) -> None:
-        """A new point; `before` is the one of the last update."""
+        """A new point; `before` is the point of the last update."""
         if not self.history:
             self.start = objective
         if objective <= self.objective or not self.history:

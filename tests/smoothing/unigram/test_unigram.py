@@ -302,7 +302,7 @@ def test_distributions_at_the_ends_of_the_range(smoother, counts):
     assert proba.sum() == pytest.approx(1, abs=1e-12)
 
 
-def test_what_is_no_distribution_is_no_answer():
+def test_values_that_are_not_a_distribution_raise_an_error():
     class Broken(UnigramSmoother):
         _parameter_constraints = {"value": "no_validation", "classes": [None]}
 
