@@ -40,13 +40,13 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from sklstruct.linear import (
-    ElasticNet,
     GroupLasso,
     LinearClassifier,
     StructuredLogisticRegression,
     TreeNorm,
     ngram_parents,
 )
+from sklstruct.loglinear import ElasticNet
 
 BINARY = ("alt.atheism", "sci.space")
 N_LANGUAGES, N_LETTERS = 40, 40

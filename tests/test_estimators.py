@@ -77,7 +77,6 @@ from sklstruct.language_model import (
     PerplexityTransformer,
 )
 from sklstruct.linear import (
-    ElasticNet,
     GroupLasso,
     LinearClassifier,
     StructuredLogisticRegression,
@@ -88,6 +87,7 @@ from sklstruct.loglinear import (
     PENALTIES,
     SOLVERS,
     Checkpoint,
+    ElasticNet,
     JointLogLinear,
     Penalty,
     Solver,

@@ -41,6 +41,16 @@ def test_conda_asks_for_what_the_wheel_asks_for():
     assert asked == {*about["dependencies"], f"python{about['requires-python']}"}
 
 
+def test_versions_of_cython_are_the_same_everywhere():
+    pages = "CONTRIBUTING.md", "docs/development.rst", "packaging/conda/recipe.yaml"
+    found = [
+        frozenset(versions.split(","))
+        for path in ("pyproject.toml", *pages)
+        for versions in re.findall(r'(?i)\bcython ?([<>=!][^\s"]+)', read(path))
+    ]
+    assert len(found) == 5 and len(set(found)) == 1
+
+
 def test_steps_of_contributors_name_files_that_exist():
     text = read("CONTRIBUTING.md")
     for name in re.findall(r"`([\w./]+/[\w./]*)`", text):

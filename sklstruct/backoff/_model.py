@@ -417,16 +417,11 @@ class BackoffModel(Distribution):
 
     # -------------------------------------------------------------- evaluation
 
-    def check_normalized(
-        self, nodes: ArrayLike | None = None, tol: float = 1e-9
-    ) -> float:
+    def check_normalized(self, tol: float = 1e-9) -> float:
         """Largest deviation of a row's sum from 1; an error if it is above `tol`.
 
         Parameters
         ----------
-        nodes : array-like of shape (n,), default=None
-            Nodes to check. None: all.
-
         tol : float, default=1e-9
             At least 0; ``inf`` returns the deviation without an error.
 
@@ -442,20 +437,15 @@ class BackoffModel(Distribution):
             worst node.
         """
         check_real("tol", tol, "[0, inf]")
-        sums = self.row_sums
-        ids = None if nodes is None else self._check_nodes(nodes, "nodes")
-        deviation = np.abs((sums if ids is None else sums[ids]) - 1)
-        if deviation.size == 0:
-            return 0.0
+        deviation = np.abs(self.row_sums - 1)
         deviation[np.isnan(deviation)] = np.inf
         worst = int(np.argmax(deviation))
         largest = float(deviation[worst])
         if largest > tol:
-            node = worst if ids is None else int(ids[worst])
             raise ValueError(
-                f"the model is not normalised: the probabilities at node {node} (depth "
-                f"{self.depth([node])[0]}) sum to {sums[node]!r}, a deviation of "
-                f"{largest:.3g} > tol={tol:g}"
+                f"the model is not normalised: the probabilities at node {worst} "
+                f"(depth {self.depth([worst])[0]}) sum to {self.row_sums[worst]!r}, a "
+                f"deviation of {largest:.3g} > tol={tol:g}"
             )
         return largest
 

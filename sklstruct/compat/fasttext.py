@@ -55,6 +55,7 @@ def tokenize(text: str) -> list[str]:
     Parameters
     ----------
     text : str
+        Words, separated by white space.
 
     Returns
     -------

@@ -238,6 +238,7 @@ class Model(Tables):
         Parameters
         ----------
         sentence : str or bytes
+            Words with white space between them.
 
         Returns
         -------
@@ -258,6 +259,7 @@ class Model(Tables):
         Parameters
         ----------
         sentence : str or bytes
+            Words with white space between them.
 
         bos, eos : bool, default=True
             As in `score`.
@@ -276,8 +278,10 @@ class Model(Tables):
         Parameters
         ----------
         in_state, out_state : State
+            The state before the word, and an object that gets the state after the word.
 
         word : str
+            The word, without white space.
 
         Returns
         -------

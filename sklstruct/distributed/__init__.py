@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from .._lazy import face
 
 if TYPE_CHECKING:
-    from ._client import SchedulerLost
     from ._language_model import DaskLanguageModel as DaskLanguageModel
 else:
     __all__, __getattr__, __dir__ = face(__name__)

@@ -353,7 +353,7 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         ------
         ValueError
             If the model has more than :math:`2^{31} - 1` pairs.
-        SchedulerLost
+        RuntimeError
             If the scheduler of the cluster is lost.
         """
         check_is_fitted(self, "shard_sizes_")
@@ -408,7 +408,7 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
             :math:`2^{31} - 1` pairs.
         OSError
             If a worker does not see the folder, or the disk is full.
-        SchedulerLost
+        RuntimeError
             If the model is on the workers, and the scheduler is lost.
         """
         check_is_fitted(self, "shard_sizes_")

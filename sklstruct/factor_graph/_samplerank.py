@@ -65,8 +65,8 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         w^\top \delta < m\,\bigl(\ell(y'') - \ell(y')\bigr)
         \quad\text{or}\quad w^\top \delta \le 0,
 
-    the weights are changed in the direction of :math:`\delta`, which depends only on
-    the factors of this variable. The next state is drawn by the scores of the model.
+    the weights are changed in the direction of :math:`\delta`. The next state is drawn
+    by the scores of the model.
 
     Parameters
     ----------
@@ -111,8 +111,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     inference : {"auto", "anneal", "icm", "exact"}, default="auto"
         How `predict` searches for the best state:
 
-        - "exact": max-product (variable elimination), for chains and trees; an error
-          for graphs with a loop;
+        - "exact": max-product, for chains and trees; an error for graphs with a loop;
         - "anneal": three times 100 sweeps of Gibbs sampling at falling temperatures,
           then coordinate ascent from the best state;
         - "icm": coordinate ascent from the best value of each variable without its
@@ -153,12 +152,9 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     `predict_proba`. `sample` and `predict_marginals` use the scores as logarithms of
     unnormalised probabilities, which are *not calibrated*.
 
-    The steps of learning change one variable, so they cannot move between states that
-    hard constraints separate: two variables that must be equal cannot change one at a
-    time. Use one variable instead. Sampling and annealing also change the two ends of
-    an edge together, if they have at most 1024 pairs of values. The first temperature
-    of annealing is a quarter of the mean range of the potentials of an instance, the
-    last a tenth of that.
+    The steps of learning change one variable. If two variables must be equal, use one
+    variable instead, because neither can change alone. Sampling and annealing also
+    change the two ends of an edge together, if they have at most 1024 pairs of values.
 
     References
     ----------

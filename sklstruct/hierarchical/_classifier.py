@@ -115,16 +115,13 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         P(y \mid x) = \prod_j P(v_{j+1} \mid v_j, x),
 
     where every factor is the model of a node: a classifier over the children of the
-    node, fitted to the samples whose class is below the node. For dense X the default
-    is a multinomial logistic regression. Calibrated nodes have another formula (see
-    Notes). A node with two children has one weight vector. With `n_taxonomies` T > 1,
-    :math:`P(y \mid x)` is the mean over T trees. Along a balanced binary tree a
-    prediction needs about :math:`\log_2 K` dot products instead of K.
+    node, fitted to the samples whose class is below the node. A node with two children
+    has one weight vector. Calibrated nodes have another formula (see Notes). With
+    several trees :math:`P(y \mid x)` is the mean over the trees.
 
     With several labels per sample (y an indicator matrix) a binary classifier predicts
     for every child of a node whether the sample has a label below the child. The
-    product of these probabilities along the path is :math:`P(y \mid x)`, the
-    probability that the sample has the label y [2]_.
+    product along the path is the probability that the sample has the label y [2]_.
 
     Parameters
     ----------
@@ -134,11 +131,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         - "auto": the tree of "cut". With calibrated nodes (see `estimator`) the tree
           has the shape of `sklstruct.taxonomy.choose_shape`. A single tree is flat up
           to 100 classes, and with plain nodes also if K classes and m (stored) values
-          of X have :math:`m K \le 10^9`. This rule is not used for plain nodes if
-          `max_depth` or `max_leaf` is set or `estimator` is a search, and never for
-          another classifier as `estimator`.
-        - The name of a builder: see the table of :ref:`taxonomy`.
-          With calibrated nodes its tree has the shape of "auto". The names are
+          of X have :math:`m K \le 10^9` (exceptions: :ref:`hierarchical_classifier`).
+        - The name of a builder of the table of :ref:`taxonomy`. With calibrated nodes
+          the tree has the shape of "auto". The names are
           {builders}
         - A builder object, which is cloned.
         - A given tree, in any form that `sklstruct.taxonomy.as_taxonomy` takes: a
@@ -147,41 +142,39 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
           y are left out. If the only tree is a map to parents, columns of y can be
           parents: labels above a positive label are positive, and a label is at least
           as probable as each label below.
-        - A tuple of these: a tree for each entry. If `n_taxonomies` is larger than the
-          number of entries, the entries are used again from the first one.
+        - A tuple of these: a tree for each entry. If `n_taxonomies` is larger, the
+          entries are used again from the first one.
 
     max_depth : int, default=None
         Largest depth of the tree, at least 0. Deeper nodes are merged into leaves with
         a multinomial model over their classes; 0 is the flat model. None: no limit.
 
     max_leaf : int, default=None
-        Nodes with at most `max_leaf` classes become leaves, with a multinomial model
-        over these classes; at least 1. None: the size of `choose_shape` for calibrated
-        nodes and a builder that is given by name; else no limit.
+        Nodes with at most this number of classes, at least 1, are merged into leaves,
+        too. None: the size of `choose_shape` for calibrated nodes and a builder that is
+        given by name; else no limit.
 
     estimator : classifier, search or None, default=None
         Model of a node.
 
         - A `LinearClassifier` at all nodes; its solver is chosen node by node. Nodes
           are *plain* with ``loss="log_loss"``, `calibration` None and
-          `weight_threshold` 0: the probability of a class is the product along its
-          path. All other nodes are *calibrated*: the scores of the classes of a leaf
-          enter the probability of the leaf (see Notes). So are all nodes of sparse X if
-          classes times columns exceed :math:`2^{24}`, unless L-BFGS fits them.
+          `weight_threshold` 0. All other nodes are *calibrated* (see Notes). So are all
+          nodes of sparse X if classes times columns exceed :math:`2^{24}`, unless
+          L-BFGS fits them.
         - `PerNodeC` or `GammaPrior`: plain nodes, with a search for C of each node.
         - Another classifier with `predict_proba`: cloned for each node. NaN in X is
           passed on to the classifier, if the tree is given: builders need finite X.
         - None: ``LinearClassifier("auto", weight_threshold=0.02)`` for sparse X, with
           threshold 0 for dense X and several labels. For dense X and one label
           ``LinearClassifier("log_loss", solver="quasi_newton", intercept_scaling=inf,
-          calibration=None)``; if "auto" may choose a tree and X is too large for a flat
-          model, ``LinearClassifier("log_loss", intercept_scaling=root mean square
-          length of the rows)``.
+          calibration=None)``, a logistic regression; if "auto" may choose a tree and X
+          is too large for a flat model, ``LinearClassifier("log_loss",
+          intercept_scaling=root mean square length of the rows)``.
 
     n_taxonomies : int, default=1
-        Number of trees whose probabilities are averaged, 1 to 10 000. If a builder is
-        used more than once, each further use has another seed, a bootstrap sample and
-        half of the features.
+        Number of trees whose probabilities are averaged, 1 to 10 000. Further uses of a
+        builder have another seed, a bootstrap sample and half of the features.
 
     threshold : float or "f1", default=0.5
         With several labels per sample, labels with a probability above the threshold,
@@ -193,8 +186,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         Weight 0 removes the class. Must be None with several labels per sample.
 
     n_jobs : int, default=None
-        Threads over nodes in `fit` and over samples in prediction. None is 1 unless
-        in a `joblib.parallel_config` context.
+        Threads over nodes in `fit` and over samples in prediction. None is 1 unless in
+        a `joblib.parallel_config` context.
 
     random_state : int, RandomState instance or None, default=None
         Seed of bootstrap samples and folds, and of builders and node models whose
@@ -209,9 +202,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         Sorted labels, or the column numbers of an indicator y; True for an indicator y.
 
     label_columns_ : LabelColumns or None
-        With several labels the columns of y. ``known`` are the columns with a positive
-        value (other columns have probability 0), ``leaves`` the columns in the trees,
-        which are at least two.
+        With several labels the columns of y: ``known``, with a positive value (other
+        columns have probability 0), and ``leaves``, at least two, in the trees.
 
     taxonomy_, taxonomies_, builders_ : Taxonomy, list of Taxonomy, list
         The first tree, all trees, and the builder of each, None for a given tree.
@@ -233,9 +225,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     Notes
     -----
-    Let :math:`R_l` be the sum of g (of `LinearClassifier`) over the nodes on the path
-    to leaf l. With calibrated nodes the ``n_leaves_`` leaves of largest :math:`R_l` are
-    evaluated:
+    With calibrated nodes the scores of the classes of a leaf enter the probability of
+    the leaf. Let :math:`R_l` be the sum of g (of `LinearClassifier`) over the path to
+    leaf l. The ``n_leaves_`` leaves of largest :math:`R_l` are evaluated:
 
     .. math::
         P(l \mid x) &= \mathrm{softmax}_l\bigl(w_r R_l(x)

@@ -6,7 +6,6 @@ from .._lazy import face
 
 if TYPE_CHECKING:
     from ._cache import CacheLM as CacheLM
-    from ._cache_state import CacheState
     from ._interpolate import interpolate as interpolate
     from ._language_model import LanguageModel as LanguageModel
     from ._perplexity import PerplexityTransformer as PerplexityTransformer

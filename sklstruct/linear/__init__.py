@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from .._lazy import face
 
 if TYPE_CHECKING:
-    # Public in loglinear, which also has penalties for contexts.
-    from .._penalties import L1, L2, ElasticNet
     from ._classifier import LinearClassifier as LinearClassifier
     from ._penalties import GroupLasso as GroupLasso
     from ._penalties import TreeNorm as TreeNorm

@@ -96,9 +96,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     :math:`\sigma_{ik}` is 1 for the class of sample i and -1 for the other classes.
     These are the problems of `LinearSVC`, of LIBLINEAR's one-vs-rest logistic
-    regression, and of the multinomial `LogisticRegression`. Two solvers reach the same
-    optimum: dual coordinate descent, one sample after the other, and L-BFGS, a
-    quasi-Newton method that uses all samples in each iteration.
+    regression, and of the multinomial `LogisticRegression`.
 
     Probabilities are :math:`P(k \mid x) \propto e^{w g(z_k)}`, where :math:`g(z)` is z
     (log_loss), :math:`-\ln(1 + e^{-z})` (ovr_log_loss) or :math:`-\max(0, 1 - z)^2`
@@ -128,13 +126,11 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         1 suits the squared hinge, 3 to 30 the logistic losses.
 
     solver : {"auto", "dual", "quasi_newton"}, default="auto"
-        "dual": coordinate descent, for all losses. "quasi_newton": L-BFGS, for
-        log_loss. "auto": "dual" for sparse X and for the other losses. For log_loss and
-        dense X it is "quasi_newton" with two classes (also for ovr_log_loss). With K
-        classes it is "quasi_newton" if :math:`n \ge K d`, second moments of the columns
-        take less time than five iterations, and the mean of :math:`C s_i \|x_i\|^2` is
-        above a limit that the user guide gives. Otherwise "dual" runs 5 to 10 epochs;
-        "quasi_newton" continues if 40 epochs at this rate would not reach `tol`.
+        Both solvers reach the same optimum. "dual": coordinate descent, one sample
+        after the other, for all losses. "quasi_newton": L-BFGS, for log_loss. "auto":
+        "dual" for sparse X and for the other losses. For log_loss and dense X it is
+        "quasi_newton" with two classes (also for ovr_log_loss); with more classes the
+        size of X and C decide, or the first epochs of "dual" (:ref:`linear_solvers`).
 
     intercept_scaling : float, default=1.0
         Value a of the feature whose weight is the intercept: 0 for no intercepts, from

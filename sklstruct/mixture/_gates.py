@@ -31,6 +31,10 @@ _PRIOR = 20.0
 # Strength of the l2 penalty of the logistic gate, for each held-out sample.
 _GATE_L2 = 1e-4
 
+# EM of constant weights stops after an iteration that gains at most _EM_TOL nats per
+# sample, or after _EM_ITER iterations.
+_EM_TOL, _EM_ITER = 1e-9, 1000
+
 
 class Gate(ABC):
     """Weights of the models of a mixture, from features of the histories.
@@ -82,11 +86,7 @@ def relative(log_prob: NDArray, weight: NDArray) -> tuple[NDArray, NDArray, NDAr
 
 
 def em_weights(
-    proba: NDArray,
-    weight: NDArray,
-    prior: NDArray | None = None,
-    tol: float = 1e-9,
-    max_iter: int = 1000,
+    proba: NDArray, weight: NDArray, prior: NDArray | None = None
 ) -> NDArray:
     """Constant weights by expectation-maximisation.
 
@@ -100,7 +100,7 @@ def em_weights(
     if not total > 0:
         return pi
     before = -np.inf
-    for _ in range(max_iter):
+    for _ in range(_EM_ITER):
         mixed = proba @ pi
         with np.errstate(divide="ignore", invalid="ignore"):
             penalty = np.where(prior > 0, prior * np.log(pi), 0.0).sum()
@@ -108,7 +108,7 @@ def em_weights(
         # No division by 0: every row has a 1 and every weight starts positive.
         pi = (pi * (proba.T @ (weight / mixed)) + prior) / total
         pi /= pi.sum()
-        if value - before <= tol * total:
+        if value - before <= _EM_TOL * total:
             break
         before = value
     return pi

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from ._forest import Forest
     from ._given import as_taxonomy as as_taxonomy
     from ._label_paths import as_paths as as_paths
-    from ._proximity import ClassProximity
     from ._shape import TreeShape
     from ._shape import choose_shape as choose_shape
     from ._statistics import ClassStatistics as ClassStatistics

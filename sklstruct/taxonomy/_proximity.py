@@ -79,16 +79,14 @@ class ClassProximity:
 
     @property
     def normalized_factor(self) -> NDArray:
-        r""":math:`N^{-1/2} A`, for classes of unequal size."""
+        r""":math:`N^{-1/2} A`, the factor of :math:`N^{-1/2} Q N^{-1/2}`.
+
+        For classes of unequal size.
+        """
         return self.factor / np.sqrt(self.weight)[:, None]
 
-    def matrix(self, *, normalize: bool = False) -> NDArray:
-        r"""The dense matrix Q, or :math:`N^{-1/2} Q N^{-1/2}`.
-
-        Parameters
-        ----------
-        normalize : bool, default=False
-            Whether to use :math:`N^{-1/2} Q N^{-1/2}`, for classes of unequal size.
+    def matrix(self) -> NDArray:
+        """The dense matrix Q.
 
         Returns
         -------
@@ -103,12 +101,11 @@ class ClassProximity:
         check_memory(
             8 * k * k, f"a dense {k} x {k} proximity matrix", "work with the factor A"
         )
-        a = self.normalized_factor if normalize else self.factor
-        q = -(a @ a.T)
-        q.flat[:: k + 1] += 1.0 if normalize else self.weight
+        q = -(self.factor @ self.factor.T)
+        q.flat[:: k + 1] += self.weight
         return q
 
-    def residual(self, z: ArrayLike, *, normalize: bool = False) -> float:
+    def residual(self, z: ArrayLike) -> float:
         r""":math:`z^\top Q z` without Q.
 
         Parameters
@@ -116,17 +113,12 @@ class ClassProximity:
         z : array-like of shape (n_classes,)
             Any vector over the classes; a vector of ±1 is a split.
 
-        normalize : bool, default=False
-            Whether to use :math:`N^{-1/2} Q N^{-1/2}`.
-
         Returns
         -------
         value : float
         """
         z = np.asarray(z, dtype=np.float64)
-        a = self.normalized_factor if normalize else self.factor
-        diagonal = 1.0 if normalize else self.weight
-        return float(np.sum(diagonal * z * z) - np.sum((z @ a) ** 2))
+        return float(np.sum(self.weight * z * z) - np.sum((z @ self.factor) ** 2))
 
     def merge(self, group: ArrayLike) -> ClassProximity:
         r"""The proximity of groups of classes: :math:`U^\top Q U`.

@@ -41,11 +41,11 @@ from sklstruct.backoff import count_text
 from sklstruct.context_tree._shards import prefix_keys, prefixes_of_keys
 from sklstruct.distributed import (
     DaskLanguageModel,
-    SchedulerLost,
     _client,
     _driver,
     _tasks,
 )
+from sklstruct.distributed._client import SchedulerLost
 from sklstruct.distributed._parts import text_parts
 from sklstruct.distributed._sharded_fit import ShardedFit
 from sklstruct.language_model import LanguageModel

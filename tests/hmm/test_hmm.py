@@ -35,13 +35,12 @@ from sklstruct.hmm import (
     EditDistanceChannel,
     HighOrderHMM,
     KeypadChannel,
-    LatticeTooLargeError,
     NoisyChannelDecoder,
     SuffixEmission,
     write_max_arpa,
 )
 from sklstruct.hmm._automaton import ContextAutomaton
-from sklstruct.hmm._lattice import LatticeSolver
+from sklstruct.hmm._lattice import LatticeSolver, LatticeTooLargeError
 from sklstruct.language_model import CacheLM
 from sklstruct.smoothing import GrownLM, KatzLM, PrunedKneserNeyLM, WittenBellLM
 from sklstruct.symbols import Labels

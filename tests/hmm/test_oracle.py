@@ -16,7 +16,8 @@ import pytest
 from _hmm_problems import only
 
 from sklstruct import AdditiveLM
-from sklstruct.hmm import HighOrderHMM, LatticeTooLargeError, _em, _inference
+from sklstruct.hmm import HighOrderHMM, _em, _inference
+from sklstruct.hmm._lattice import LatticeTooLargeError
 from sklstruct.hmm._refinement import RefinementSolver
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

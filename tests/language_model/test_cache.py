@@ -16,13 +16,12 @@ from sklearn.pipeline import make_pipeline
 from sklstruct import KneserNeyLM
 from sklstruct.language_model import (
     CacheLM,
-    CacheState,
     LanguageModel,
     _cache,
     _predictors,
 )
 from sklstruct.language_model._cache_fast import SENTENCE, Mixer
-from sklstruct.language_model._cache_state import CacheSettings, ScoredWords
+from sklstruct.language_model._cache_state import CacheSettings, CacheState, ScoredWords
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import AdditiveLM, WittenBellLM
 from sklstruct.symbols import number_sentences

@@ -26,9 +26,6 @@ from sklearn.utils.fixes import parse_version
 from sklstruct import SuffixTreeVectorizer
 from sklstruct.datasets import make_sparse_classes
 from sklstruct.linear import (
-    L1,
-    L2,
-    ElasticNet,
     GroupLasso,
     StructuredLogisticRegression,
     StructuredLogisticRegressionCV,
@@ -40,7 +37,7 @@ from sklstruct.linear._feature_bounds import GroupTerm, ProximalTerm, SeparableT
 from sklstruct.linear._feature_problem import FeatureProblem
 from sklstruct.linear._newton_cd import NewtonSolver
 from sklstruct.linear._penalties import bind
-from sklstruct.loglinear import StructuredLogLinearLM, TreeL2
+from sklstruct.loglinear import L1, L2, ElasticNet, StructuredLogLinearLM, TreeL2
 
 PARENTS = [-1, 0, 0, 1, 1, -1, 5, 2]
 

@@ -39,6 +39,7 @@ from sklstruct.taxonomy import (
     as_taxonomy,
     builders,
 )
+from sklstruct.taxonomy._proximity import ClassProximity
 from sklstruct.taxonomy.builders import (
     _bottom_up,
     _cut,
@@ -401,24 +402,33 @@ def best_by_brute_force(q):
     return np.einsum("ij,ij->i", z @ q, z).min()
 
 
+def normalized(near):
+    """The proximity with the matrix N^{-1/2} Q N^{-1/2}."""
+    scale = 1.0 / np.sqrt(near.weight)
+    q = scale[:, None] * near.matrix() * scale
+    found = ClassProximity(near.classes, np.ones(scale.size), near.normalized_factor)
+    assert_allclose(found.matrix(), q, atol=1e-12)
+    return found
+
+
 @pytest.mark.parametrize(
     *all_pairs(data=[*SMALL], normalize=[False, True], delta=[1e-2, 10.0])
 )
 def test_cut_and_diff_reach_the_best_sign_vector(data, normalize, delta):
     X, y = SMALL[data]
     near = ClassStatistics(X, y).proximity(delta=delta)
-    factor = near.normalized_factor if normalize else near.factor
-    best = best_by_brute_force(near.matrix(normalize=normalize))
+    near = normalized(near) if normalize else near
+    factor, best = near.factor, best_by_brute_force(near.matrix())
     # The heuristics themselves, without the enumeration that small nodes get.
     found = {
         "cut": _cut.sign_ascent(factor),
         "diff": DiffracSplit()._bisect(factor, None),
     }
     for name, z in found.items():
-        value = near.residual(z, normalize=normalize)
+        value = near.residual(z)
         assert best * (1 - 1e-9) <= value <= best * 1.02, name
     if len(factor) <= 10:
-        value = near.residual(CutSplit()._bisect(factor, None), normalize=normalize)
+        value = near.residual(CutSplit()._bisect(factor, None))
         assert_allclose(value, best, rtol=1e-9)
 
 
@@ -471,7 +481,7 @@ def test_the_relaxation_is_stationary_and_bounds_the_cut(seed):
 def test_spec_is_the_smallest_eigenvector(data):
     X, y = SMALL[data]
     near = ClassStatistics(X, y).proximity()
-    _, vectors = np.linalg.eigh(near.matrix(normalize=True))
+    _, vectors = np.linalg.eigh(normalized(near).matrix())
     side = vectors[:, 0] > 0
     tree = SpectralSplit(max_depth=1).build(X, y)
     expected = Taxonomy.from_nested([
