@@ -1363,6 +1363,18 @@ def test_a_short_fit_leaves_its_checkpoint(client, tmp_path):
 # ------------------------------------------------------------------ refusals
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_counts_choose_from_a_given_vocabulary(client):
+    text = sentences()
+    words = [f"w{i}" for i in range(40)] + ["never"]
+    rules = {"max_depth": 2, "vocabulary": words, "max_vocabulary": 20}
+    one = LanguageModel(WittenBellLM(), **rules).fit(text)
+    many = on_cluster(WittenBellLM(), n_shards=3, **rules).fit(text).compute()
+    assert many.vocabulary_.tolist() == one.vocabulary_.tolist()
+    assert one.vocabulary_.size == 22
+    assert many.perplexity(text) == pytest.approx(one.perplexity(text), rel=1e-9)
+
+
 def test_refusals_name_the_parameter_and_the_remedy(client):
     text = ["a b", "b a"]
     model = on_cluster(WittenBellLM(), n_shards=2)
@@ -1410,7 +1422,7 @@ def test_refusals(client, tmp_path):
         on_cluster(WittenBellLM(), n_shards=2).fit(["a"] * 3 + ["b </s>"] * 9)
     with pytest.raises(ValueError, match="sentence 1 holds the missing value None"):
         on_cluster(WittenBellLM()).fit([["a"], ["b", None]])
-    with pytest.raises(ValueError, match="the word 'b' of sentence 0 is not in vocab"):
+    with pytest.raises(ValueError, match="word 'b' of sentence 0 is not in the vocab"):
         on_cluster(WittenBellLM(), vocabulary=["a"], unknown=None).fit(text)
     with pytest.raises(FileNotFoundError, match="checkpoint cannot be written"):
         on_cluster(StructuredLogLinearLM(checkpoint=tmp_path / "no" / "fit.ckpt")).fit(

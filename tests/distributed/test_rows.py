@@ -393,7 +393,7 @@ def test_other_refusals(client, monkeypatch):
         on_cluster(refined("c99(1)")).fit(text)
     with pytest.raises(ValueError, match="every sentence is empty and end=None"):
         on_cluster(mixture(), end=None).fit(["", ""])
-    with pytest.raises(ValueError, match="the word 'b' of sentence 0 is not in vocab"):
+    with pytest.raises(ValueError, match="word 'b' of sentence 0 is not in the vocab"):
         on_cluster(mixture(), vocabulary=["a"], unknown=None).fit(["a b"])
 
 
