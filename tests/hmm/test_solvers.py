@@ -169,6 +169,38 @@ def test_refinement_samples_follow_the_posterior(kind, refine, batch_size):
     check_frequencies(paths, exact, drawn.paths)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_bounds_of_a_longer_context_are_not_larger(kind):
+    larger = 0
+    for seed in range(10):
+        model = random_model(kind, 4, 5, seed)
+        rng = np.random.RandomState(seed)
+        c = random_candidates(model, 6, rng, all_classes=True)
+        q = RefinementSolver(ContextAutomaton(model))._bound(c)
+        for _ in range(20):  # along random paths: most refinements of decoding are few
+            q.refine(rng.randint(np.diff(c.ptr)).astype(np.int32))
+        ptr, score, state = (q._arrays[n] for n in ("row_ptr", "score", "state"))
+        rows = [score[ptr[s] : ptr[s + 1]] for s in range(q.n_states)]
+        for s in range(c.n_positions + 1, q.n_states):
+            up = state[s, 3]
+            assert (rows[s] <= rows[up]).all()
+            larger += 1
+    assert larger > 100
+
+
+@pytest.mark.parametrize("refine", ["row", "literal"])
+def test_the_first_of_equal_candidates_is_the_best(refine):
+    model = random_model("additive", 2, 8, 0, False)
+    automaton = ContextAutomaton(model)
+    automaton.arc_log_prob[:] = automaton.arc_max[:] = -2.0
+    automaton.backoff[:] = automaton.max_backoff[:] = 0.0
+    for n in range(2, 9):
+        factor = np.append(-1.0, np.zeros(n - 1))  # all others are equal
+        c = make_candidates([(np.arange(n)[::-1], factor)] * 3, -1)
+        solver = RefinementSolver(automaton, refine=refine)
+        assert solver.decode(c).path.tolist() == [n - 2] * 3
+
+
 @pytest.mark.parametrize(
     *all_pairs(kind=KINDS, order=[2, 3, 4, 5], n_words=[2, 3, 5], marks=[True, False])
 )
