@@ -789,7 +789,7 @@ def sampling(case):
     return {
         "milliseconds": drawn.cpu / len(few) * 1e3,
         "samples": 100,
-        "trials": float(np.mean([d.n_trials for d in drawn.result])),
+        "trials": float(np.mean([d.accepted.size for d in drawn.result])),
         "bound_states": float(np.mean([d.n_states for d in drawn.result])),
     }
 

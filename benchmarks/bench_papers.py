@@ -874,19 +874,19 @@ def contexts(order):
     from sklstruct.hmm import _refinement
 
     _, automaton, sentences = bench_hmm.keypad_sentences(order, 10, 91)
-    bounds = []
+    lengths = []
 
     class Kept(_refinement._Bound):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            bounds.append(self)
+        def climb(self, *arguments):
+            found = super().climb(*arguments)
+            lengths.append(self._arrays["state"][: self.n_states, 2].copy())
+            return found
 
     _refinement._Bound, before = Kept, _refinement._Bound
     try:
         solver = _refinement.RefinementSolver(automaton, refine="literal")
         for c in sentences[:4]:
             solver.decode(c)
-        lengths = [bound.state[: bound.n_states, 2] for bound in bounds]
         drawn = [
             solver.sample(c, 100, np.random.RandomState(0), acceptance=0.2)
             for c in sentences[:1]
@@ -976,9 +976,7 @@ def path(penalty):
         "weights": int(found.n_parameters[-1]) / problem.n_pairs,
         "seconds": seconds[0], "seconds with all": seconds[1],
     }  # fmt: skip
-    w = np.zeros(problem.n_pairs)
-    at, values = found._columns[-1]
-    w[at] = values
+    w = found.coefs[:, [-1]].toarray().ravel()
     fit = Fit(model, problem)
     out["gap"] = duality_gap(fit.loss, fit.bound, w)
     if not fit.bound.coupling:

@@ -129,7 +129,7 @@ from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.context_tree._runs import RunFile
 from sklstruct.distributed import DaskLanguageModel
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import L2
+from sklstruct.loglinear import L2, AutoSolver
 from sklstruct.loglinear._joint_model import JointTrees
 from sklstruct.mixture import MixtureLM
 from sklstruct.smoothing import WittenBellLM
@@ -716,7 +716,11 @@ def text_and_held_out(case):
 def mixture(case):
     least = case["min_count"]
     l2 = StructuredLogLinearLM(
-        penalty="l2", lam=0.3, alpha=0.88, min_count=least, max_iter=1000
+        penalty="l2",
+        lam=0.3,
+        alpha=0.88,
+        min_count=least,
+        solver=AutoSolver(max_iter=1000),
     )
     refined = make_pipeline(ContextRefiner(PATH), l2)
     models = [("refined", refined), ("kn", KneserNeyLM())]

@@ -18,7 +18,7 @@ class RejectionDraws(NamedTuple):
     """Draws by rejection, and the effort behind them."""
 
     paths: np.ndarray  # (n_draws, length) class ids
-    n_trials: int
+    accepted: np.ndarray  # (n_trials,) bool
     n_states: int
 
 
@@ -170,7 +170,8 @@ class RefinementSolver:
         trials in a row were rejected.
         """
         if c.n_positions == 0:
-            return RejectionDraws(np.empty((n, 0), dtype=np.int32), n, 1)
+            empty = np.empty((n, 0), dtype=np.int32)
+            return RejectionDraws(empty, np.ones(n, dtype=bool), 1)
         if (np.diff(c.ptr) == 0).any():
             raise ValueError(_NO_PATH)
         q = self._bound(c)
@@ -205,5 +206,5 @@ class RefinementSolver:
                 for path in rejected:
                     q.refine(path)
         return RejectionDraws(
-            np.array(paths, dtype=np.int32), len(accepted), q.n_states
+            np.array(paths, dtype=np.int32), np.array(accepted), q.n_states
         )
