@@ -35,15 +35,16 @@ class _Bound(_fast.Bound):
         super().__init__(automaton.arcs, c, slot, head, (path, best_path), literal)
         self.path, self.best_path = path, best_path
         self._reserve(9 * n + 10, 9 * self._n_edges + 8)
+        self.bind(self._arrays)
         _fast.start(self)
 
     def _reserve(self, n_states, n_edges):
         """Enlarge arrays that have no room for so many states and entries of rows."""
-        sizes = []
-        for name, n in (("choice", n_states), ("score", n_edges)):
-            old = len(self._arrays.get(name, ()))
-            sizes.append(max(n, 2 * old) if n > old else old)
-        n_states, n_edges = sizes
+        states, edges = (len(self._arrays.get(n, ())) for n in ("choice", "score"))
+        if n_states <= states and n_edges <= edges:
+            return
+        n_states = states if n_states <= states else max(n_states, 2 * states)
+        n_edges = edges if n_edges <= edges else max(n_edges, 2 * edges)
         check_memory(
             44.0 * n_states + 24.0 * n_edges,
             f"a bound of {n_states} contexts and {n_edges} arcs",
