@@ -33,17 +33,14 @@ data in nats per observation at orders 2 and 3.
 `cut`: keypad sentences whose lattice may have `max_states` states: milliseconds, how
 many paths are certified to be the best, the mean gap of all, and how much better the
 best path is. The refined bound of as many states stands beside it.
-`max_arpa`: a Kneser-Ney model of WikiText-2 as an ARPA and a MAX-ARPA file, in turns.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-import tempfile
 import warnings
 from collections import Counter, defaultdict
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -56,7 +53,6 @@ from sklearn.pipeline import make_pipeline
 
 from sklstruct import AdditiveLM, KneserNeyLM, LanguageModel
 from sklstruct.datasets import read_conll
-from sklstruct.exchange import write
 from sklstruct.factor_graph import ConditionalRandomField
 from sklstruct.hmm import (
     CategoricalEmission,
@@ -67,7 +63,6 @@ from sklstruct.hmm import (
     PoissonEmission,
     SuffixEmission,
     _em,
-    write_max_arpa,
 )
 from sklstruct.hmm._automaton import ContextAutomaton
 from sklstruct.hmm._candidates import make_candidates
@@ -129,7 +124,6 @@ def cases():
         {"section": "emissions", "emission": kind, "needs": "hmmlearn"}
         for kind in ("categorical", "poisson", "diagonal", "full")
     ]
-    out += [{"section": "max_arpa", "order": n} for n in (3, 5)]
     out += [
         {"section": "example", "part": p, "row": row}
         for p in ("bound", "samples")
@@ -493,27 +487,6 @@ def crfsuite(X, y, parts, algorithm):
         "setting": best["setting"],
         "fit_seconds": best["fit"],
         "milliseconds": decode.cpu / len(test) * 1e3,
-    }
-
-
-def max_arpa(case):
-    model = LanguageModel(KneserNeyLM(), max_depth=case["order"] - 1)
-    model = model.fit(wikitext("train")).backoff_model_
-    with tempfile.TemporaryDirectory() as folder:
-        plain, bounded = (Path(folder, name) for name in ("plain", "bounded"))
-        times = fastest(
-            plain=lambda: write(model, plain, format="arpa"),
-            bounded=lambda: write_max_arpa(model, bounded),
-        )
-        size = [path.stat().st_size / 1e6 for path in (plain, bounded)]
-    seconds = [times[name].cpu for name in ("plain", "bounded")]
-    return {
-        "arpa_seconds": seconds[0],
-        "arpa_mb": size[0],
-        "seconds": seconds[1],
-        "mb": size[1],
-        "ratio": seconds[1] / seconds[0],
-        "ratio_per_byte": seconds[1] / seconds[0] * size[0] / size[1],
     }
 
 

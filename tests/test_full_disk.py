@@ -24,7 +24,6 @@ from sklstruct._cli import main
 from sklstruct.compat import pycrfsuite
 from sklstruct.exchange import write
 from sklstruct.factor_graph import ConditionalRandomField
-from sklstruct.hmm import write_max_arpa
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import AutoSolver, Checkpoint
 from sklstruct.symbols import TextFile
@@ -85,10 +84,6 @@ def run(kind, folder):
         full(lambda: crf.save(path))
         full(lambda: trainer.train(path))
         full(lambda: tagger.dump(path))
-    elif kind == ".max":
-        write_max_arpa(small.backoff_model_, path)
-        limit()
-        full(lambda: write_max_arpa(large.backoff_model_, path))
     elif kind == ".checkpoint":
         model = StructuredLogLinearLM(
             penalty="l2", solver=AutoSolver(max_iter=3),
@@ -129,7 +124,7 @@ for kind in sys.argv[2:]:
 """
 
 
-MODELS = [".arpa", ".arpa.gz", ".max", ".bin", ".trie", ".sklm"]
+MODELS = [".arpa", ".arpa.gz", ".bin", ".trie", ".sklm"]
 COMMANDS = [".mix", ".prune", ".convert"]
 
 
@@ -151,10 +146,7 @@ def test_models(kind, child):
     path = folder / f"old{kind}"
     assert str(path) in said, said
     assert sorted(os.listdir(folder)) == [path.name, "text"]
-    if kind != ".max":
-        assert len(read(path).labels.classes) < 40  # the old model, whole
-    else:
-        assert path.read_text().rstrip().endswith("\\end\\")
+    assert len(read(path).labels.classes) < 40  # the old model, whole
 
 
 @pytest.mark.processes

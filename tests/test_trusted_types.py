@@ -135,7 +135,6 @@ CALLED = {
     "ngram_parents",
     "prune",
     "restrict",
-    "write_max_arpa",
 }
 
 

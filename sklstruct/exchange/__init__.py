@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from .._lazy import face
 
 if TYPE_CHECKING:
-    from ._arpa_write import put, sections_of
     from ._att import att_lines
     from ._container import Container, labels_of, put_labels
     from ._formats import FORMATS, format_to_write, read, write

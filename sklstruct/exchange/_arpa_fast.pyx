@@ -391,7 +391,6 @@ def format_block(
     const int[::1] last_word,
     const double[::1] values,
     const double[::1] backoffs,
-    const double[:, ::1] further,
     int decimals,
     Py_ssize_t longest,
     Py_ssize_t row,
@@ -401,14 +400,13 @@ def format_block(
 
     An n-gram is the words of a node, oldest first, then last_word. text[word_ptr[w]:
     word_ptr[w + 1]] is word w; `SPARE_BYTES` more follow the last. backoffs: NaN =
-    none. further: (columns, rows) of numbers that follow, or None. decimals: 0: the
-    digits that each number needs. longest: most bytes of a line, and `SPARE_BYTES`.
+    none. decimals: 0: the digits that each number needs. longest: most bytes of a line,
+    and `SPARE_BYTES`.
 
     Returns (next row, bytes written).
     """
     cdef Py_ssize_t at = 0
     cdef int node, w
-    cdef Py_ssize_t column, n_further = 0 if further is None else further.shape[0]
     cdef double power = pow(10.0, decimals)
     with nogil:
         while row < nodes.shape[0] and at + longest <= out.shape[0]:
@@ -427,9 +425,6 @@ def format_block(
             if not isnan(backoffs[row]):
                 out[at] = c'\t'
                 at = put_number(out, at + 1, backoffs[row], decimals, power)
-            for column in range(n_further):
-                out[at] = c'\t'
-                at = put_number(out, at + 1, further[column, row], decimals, power)
             out[at] = c'\n'
             at += 1
             row += 1

@@ -73,7 +73,6 @@ class NgramRows(NamedTuple):
     last: np.ndarray  # int32, word
     log_prob: np.ndarray  # log10
     log_backoff: np.ndarray  # log10; NaN: no third column
-    further: np.ndarray | None = None  # (n_columns, n_rows): log10, after them
     own: np.ndarray | None = None  # int32: the node of the n-gram, 0 if absent
 
 
@@ -81,11 +80,8 @@ class Sections:
     """The n-grams of each order: pairs, and n-grams whose last word is never predicted.
 
     Rows are created part by part when they are written, because all rows would take
-    more memory than the model. `bounds` is None, or has log10 of a further column for
-    each pair, and of one for each node.
+    more memory than the model.
     """
-
-    bounds: tuple[np.ndarray, np.ndarray] | None = None
 
     def __init__(
         self, closed: ClosedModel, words: FileWords, single: bool = False
@@ -112,16 +108,16 @@ class Sections:
         # Decoders read words from lines of three columns, so every line below the
         # highest order has three columns.
         weight = np.full(node.size, np.nan)
-        if k + 1 < self.order or self.bounds is not None:
+        if k + 1 < self.order:
             # An n-gram without a node takes the weight of the root, which is 0.
             weight = log10_backoffs(self.closed.log_backoff.take(own), self.zero)
-        return NgramRows(node, last, log_prob, weight, None, own)
+        return NgramRows(node, last, log_prob, weight, own)
 
     def rows(self, k: int) -> Iterator[tuple[NgramRows, ContextTree]]:
-        """The n-grams of order k + 1 with their further columns, and their tree."""
-        for rows, pairs in self.pairs(k):
-            yield self._with_bounds(rows, pairs), self.closed.tree
-        yield self._with_bounds(self.never[k]), self.closed.tree
+        """The n-grams of order k + 1, and their tree."""
+        for rows, _ in self.pairs(k):
+            yield rows, self.closed.tree
+        yield self.never[k], self.closed.tree
 
     def pairs(self, k: int) -> Iterator[tuple[NgramRows, slice]]:
         """The n-grams of order k + 1 that are pairs, and the pairs, part by part."""
@@ -139,16 +135,6 @@ class Sections:
             log_prob = log10_probs(closed.log_prob[pairs], self.zero)
             own = closed.extension[pairs]
             yield self._rows(k, node, closed.target[pairs], log_prob, own), pairs
-
-    def _with_bounds(self, rows, pairs=None):
-        if self.bounds is None:
-            return rows
-        of_pair, of_node = self.bounds
-        further = np.zeros((2, rows.own.size))
-        further[0] = rows.log_prob if pairs is None else of_pair[pairs]
-        known = np.flatnonzero(rows.own)
-        further[1, known] = of_node[rows.own[known]]
-        return rows._replace(further=further)
 
 
 def never_predicted(
@@ -271,14 +257,13 @@ def format_rows(
     order: the highest of the file; the nodes of the rows are those of the tree.
     """
     decimals = 0 if precision is None else int(precision)
-    n_numbers = 2 if rows.further is None else 2 + len(rows.further)
-    longest = (words.longest + 1) * order + n_numbers * (decimals + _NUMBER) + 2
+    longest = (words.longest + 1) * order + 2 * (decimals + _NUMBER) + 2
     longest += _arpa_fast.SPARE_BYTES
     buffer = np.empty(max(1 << 20, 2 * longest), dtype=np.uint8)
     at = 0
     while at < len(rows.node):
         at, size = _arpa_fast.format_block(
             words.text, words.ptr, tree.parent, tree.symbol, words.of_symbol,
-            *rows[:5], decimals, longest, at, buffer,
+            *rows[:4], decimals, longest, at, buffer,
         )  # fmt: skip
         yield buffer[:size].data

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from ._decoder import NoisyChannelDecoder as NoisyChannelDecoder
     from ._emissions import CategoricalEmission as CategoricalEmission
     from ._hmm import HighOrderHMM as HighOrderHMM
-    from ._max_arpa import write_max_arpa as write_max_arpa
     from ._suffix_emission import SuffixEmission as SuffixEmission
     from ._vector_emissions import GaussianEmission as GaussianEmission
     from ._vector_emissions import PoissonEmission as PoissonEmission

@@ -1089,7 +1089,7 @@ def test_numbers_and_words_to_the_last_byte(precision):
         np.frombuffer(text, np.uint8),
         np.concatenate([[0], np.cumsum([len(w) for w in words])]).astype(np.int64),
         *[np.zeros(1, np.int32)] * 3, np.zeros(n, np.int32), last,
-        values, values, None, precision, 150, 0, buffer,
+        values, values, precision, 150, 0, buffer,
     )  # fmt: skip
 
     def number(value):

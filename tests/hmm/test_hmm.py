@@ -37,7 +37,6 @@ from sklstruct.hmm import (
     KeypadChannel,
     NoisyChannelDecoder,
     SuffixEmission,
-    write_max_arpa,
 )
 from sklstruct.hmm._automaton import ContextAutomaton
 from sklstruct.hmm._lattice import LatticeSolver, LatticeTooLargeError
@@ -1041,98 +1040,7 @@ def test_log_unknown_of_a_channel_is_checked(answer):
         decoder.predict([["x"]])
 
 
-def plain_bounds(text):
-    """The lines of a MAX-ARPA file from those of an ARPA file, n-gram by n-gram."""
-    model = read(io.BytesIO(text))
-    # -99 stands for a zero.
-    log_prob = np.where(model.log_prob < -227.9, -np.inf, model.log_prob)
-    model = BackoffModel(model.pairs, log_prob, model.log_backoff, model.labels)
-    automaton, labels = ContextAutomaton(model), model.labels
-    arcs = {
-        (n, int(automaton.arc_class[a])): a
-        for n in range(automaton.n_nodes)
-        for a in range(automaton.arc_ptr[n], automaton.arc_ptr[n + 1])
-    }
-    symbols = set(labels.symbols.tolist())
-
-    def node(words):
-        ids = labels.encode_contexts(np.array([words], dtype=object))
-        at = int(model.locate(ids)[0]) if words else 0
-        return at if automaton.depth[at] == len(words) else -1
-
-    out = []
-    for line in text.decode().split("\n"):
-        if "\t" in line:
-            first, gram, *weight = line.split("\t")
-            words = gram.split(" ")
-            arc, own = -1, -1
-            if words[-1] in labels.classes:
-                target = labels.encode_targets(np.array(words[-1:], dtype=object))
-                arc = arcs.get((node(words[:-1]), int(target[0])), -1)
-            # A word that is not a context symbol would be read as the unknown one.
-            if len(words) <= automaton.max_depth and set(words) <= symbols:
-                own = node(words)
-            mf = automaton.arc_max[arc] / np.log(10) if arc >= 0 else float(first)
-            mbow = automaton.max_backoff[own] / np.log(10) if own >= 0 else 0.0
-            numbers = max(mf, -99.0), mbow if np.isfinite(mbow) else 0.0
-            numbers = (
-                f"{float(f'{x:.7f}') + 0.0:.7f}".rstrip("0").rstrip(".")
-                for x in numbers
-            )
-            line = "\t".join([first, gram, *(weight or ["0"]), *numbers])
-        out.append(line)
-    return "\n".join(out).encode()
-
-
-def assert_bounds_of_the_file(model):
-    """The lines are those of the ARPA file, with the bounds that its numbers have."""
-    plain, file = io.BytesIO(), io.BytesIO()
-    write(model, plain, precision=12)
-    write_max_arpa(model, file, precision=12)
-    expected = plain_bounds(plain.getvalue()).decode().split("\n")
-    for line, other in zip(file.getvalue().decode().split("\n"), expected, strict=True):
-        found, wanted = line.split("\t"), other.split("\t")
-        assert found[:3] == wanted[:3]
-        np.testing.assert_allclose(
-            np.array(found[3:], dtype=float), np.array(wanted[3:], dtype=float),
-            atol=1e-6, err_msg=line,
-        )  # fmt: skip
-
-
-@pytest.mark.parametrize("depth", [1, 3])
-@pytest.mark.parametrize("unknown", ["<unk>", None])
-@pytest.mark.parametrize("interpolate", [True, False])
-def test_max_arpa_is_the_arpa_file_with_two_columns(depth, unknown, interpolate):
-    estimator = LanguageModel(
-        KneserNeyLM(discount="single", interpolate=interpolate),
-        max_depth=depth,
-        unknown=unknown,
-    )
-    assert_bounds_of_the_file(estimator.fit(TEXT).backoff_model_)
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_max_arpa_of_odd_models(seed):
-    """Words that are never predicted, no marks, zeros, any back-off weight."""
-    rng = np.random.RandomState(seed)
-    marks = {"start": "S", "end": "E"} if seed % 3 else {}
-    before = [*"ab", *(["S"] if marks else []), *("x" if seed % 2 else "c")]
-    after = [*"abc", *(["E"] if marks else [])]
-    contexts = rng.choice(before, size=(40, 2))
-    contexts[1:][contexts[1:, 1] == "S", 0] = "S"
-    targets = rng.choice(after, size=40)
-    model = AdditiveLM(delta=0.1).fit(contexts, targets).backoff_model_
-    log_prob = model.log_prob - rng.uniform(0, 2, model.n_pairs)
-    log_prob[rng.rand(model.n_pairs) < 0.2] = -np.inf
-    # A file means 0 by it, whatever back-off weight comes before.
-    log_prob[rng.rand(model.n_pairs) < 0.2] = -99.0 * np.log(10)
-    log_backoff = np.append(0.0, rng.uniform(-1, 1, model.n_nodes - 1))
-    labels = Labels(model.labels.classes, model.labels.symbols, **marks)
-    model = BackoffModel(model.pairs, log_prob, log_backoff, labels)
-    assert_bounds_of_the_file(model)
-
-
-def test_max_arpa_of_histories_that_are_all_stored():
+def test_bounds_of_histories_that_are_all_stored():
     """Only then can every longer history lower a probability: no end is in any."""
     before = ["a", "U", "S"]
     contexts = np.array(
@@ -1151,16 +1059,10 @@ def test_max_arpa_of_histories_that_are_all_stored():
         tree, model.pairs.ptr, model.pairs.target, model.pairs.parent
     )
     model = BackoffModel(pairs, model.log_prob, log_backoff, labels)
-    assert_bounds_of_the_file(model)
-    file = io.BytesIO()
-    write_max_arpa(model, file)
-    bound = {
-        row[1]: float(row[4])
-        for row in (line.split("\t") for line in file.getvalue().decode().split("\n"))
-        if len(row) == 5
-    }
+    automaton = ContextAutomaton(model)
+    node = int(model.locate(labels.encode_contexts(np.array([["a"]], dtype=object)))[0])
     # mbow(a) is the largest bow(v a), as each v there can be is stored.
-    assert bound["a"] == pytest.approx(-0.5 / np.log(10), abs=1e-6)
+    assert automaton.max_backoff[node] == pytest.approx(-0.5)
 
 
 def test_the_smoothing_learns_from_ids():
