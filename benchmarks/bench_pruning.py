@@ -24,7 +24,6 @@ from sklstruct.smoothing import (
     AbsoluteDiscountLM,
     GrownLM,
     KneserNeyLM,
-    PrunedKneserNeyLM,
 )
 
 DEPTH = 4
@@ -42,7 +41,6 @@ def active_set(penalty, lam):
 CURVES = {
     "Kneser-Ney": lambda _: KneserNeyLM(),
     "Kneser-Ney, order": lambda _: KneserNeyLM(),
-    "Kneser-Ney, counts returned": lambda t: PrunedKneserNeyLM(threshold=t),
     "grown": lambda t: GrownLM(lam=t),
     "tree_l2": lambda t: plain("tree_l2", t),
     "tree_linf": lambda t: plain("tree_linf", t),
@@ -70,7 +68,6 @@ THRESHOLDS = {
     "Kneser-Ney, entropy by the model": (1e-9, 1e-8, 1e-7),
     "Kneser-Ney, weighted difference": (1e-7, 1e-6),
     "Kneser-Ney, cut-off": (1, 2, 4),
-    "Kneser-Ney, counts returned": (0.01, 0.03, 0.1, 0.3, 1.0),
     "absolute discounts, entropy": ENTROPY,
     "grown": (0.5, 1.0, 2.0, 4.0, 8.0),
     "tree_l2": (0.5, 1.0, 2.0, 4.0),

@@ -5,9 +5,8 @@ Pruning n-grams
 For most n-grams of a language model, the probability is close to the :term:`back-off`
 probability, which the model computes from the shorter n-gram without the oldest word.
 Such n-grams can be removed. This page makes a modified Kneser-Ney model smaller in
-three ways: by the counts of the n-grams, by relative entropy (the change of the model
-if an n-gram is removed), and by :class:`~sklstruct.smoothing.PrunedKneserNeyLM`, which
-returns the counts of removed n-grams to the lower orders.
+two ways: by the counts of the n-grams, and by relative entropy (the change of the model
+if an n-gram is removed).
 
 The text is Python's own help, so nothing is downloaded.
 """
@@ -18,7 +17,7 @@ import numpy as np
 from sklstruct.backoff import prune
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import LanguageModel
-from sklstruct.smoothing import KneserNeyLM, PrunedKneserNeyLM
+from sklstruct.smoothing import KneserNeyLM
 
 sentences = load_python_topics(drop_repeated=True)
 block = np.arange(len(sentences)) // 50
@@ -28,18 +27,11 @@ train = [s for s, t in zip(sentences, is_test) if not t]
 test = [s for s, t in zip(sentences, is_test) if t]
 
 # %%
-# The text is counted once. In the first two ways the fitted model is pruned at several
-# thresholds. In the third way a model is fitted for each threshold.
+# The text is counted once, and the fitted model is pruned at several thresholds.
 
 lm = LanguageModel(KneserNeyLM(), max_depth=4, min_count=2)
 counted = lm.count(train)
 whole = lm.fit(counted).backoff_model_
-
-
-def pruned_while_estimated(threshold):
-    estimator = PrunedKneserNeyLM(threshold=threshold)
-    return lm.set_params(estimator=estimator).fit(counted).backoff_model_
-
 
 ways = {
     "count cut-off": [
@@ -48,7 +40,6 @@ ways = {
     "relative entropy": [
         prune(whole, t, counts=counted) for t in (3e-7, 1e-6, 3e-6, 1e-5, 3e-5)
     ],
-    "counts returned": [pruned_while_estimated(t) for t in (0.03, 0.1, 0.3, 1.0, 3.0)],
 }
 
 
@@ -68,8 +59,8 @@ for name, curve in curves.items():
 
 # %%
 # Points at the lower left are best. A cut-off by count removes rare n-grams, also
-# n-grams whose probability differs much from the back-off probability. The other two
-# ways keep such n-grams.
+# n-grams whose probability differs much from the back-off probability. Relative entropy
+# keeps such n-grams.
 
 fig, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
 for name, curve in curves.items():

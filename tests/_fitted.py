@@ -63,7 +63,6 @@ from sklstruct.smoothing import (
     GraphDiffusionUnigram,
     GraphSpreadUnigram,
     GrownLM,
-    PrunedKneserNeyLM,
     WittenBellLM,
 )
 from sklstruct.taxonomy import (
@@ -179,7 +178,7 @@ def fitted():
 
     # contexts
     for smoother in (
-        *smoothers([PrunedKneserNeyLM(discount=0.5, threshold=0.1), GrownLM(lam=0.1)]),
+        *smoothers([GrownLM(lam=0.1)]),
         loglinear(max_iter=20), loglinear_cv(max_fits=2),
         joint_loglinear(max_iter=5), AdditiveUnigram(), AbsoluteDiscountUnigram(),
         GoodTuringUnigram(), GraphDiffusionUnigram(), GraphSpreadUnigram(),

@@ -32,7 +32,6 @@ def windows(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     AdditiveLM(delta=0.5).partial_fit(X, y).predict(X)
     JelinekMercerLM().fit(X, y).predict_proba(X)
     KatzLM(k=3).fit(X, y).predict_log_proba(X)
-    PrunedKneserNeyLM(threshold=0.5).fit(X, y).score(X, y)
     GrownLM(lam=0.1).fit(X, y).score(X, y)
     WittenBellLM().fit(X, y).score(X, y)
     FactoredLM().fit(X, y).predict_top_k(X, 3)

@@ -104,7 +104,6 @@ from sklstruct.smoothing import (
     GrownLM,
     JelinekMercerLM,
     KatzLM,
-    PrunedKneserNeyLM,
     WittenBellLM,
 )
 from sklstruct.taxonomy import (
@@ -220,7 +219,6 @@ TABLE = [
     Entry(AbsoluteDiscountLM(), suite=False),
     Entry(KatzLM(), suite=False),
     Entry(JelinekMercerLM()),
-    Entry(PrunedKneserNeyLM(discount=0.5, threshold=0.1)),
     Entry(GrownLM(lam=0.1)),
     unigram(AdditiveUnigram(), suite=True),
     unigram(AbsoluteDiscountUnigram()),

@@ -50,7 +50,7 @@ from sklstruct.language_model import PerplexityTransformer
 from sklstruct.loglinear import PENALTIES, SOLVERS, AutoSolver, Checkpoint
 from sklstruct.metrics import LikelihoodScorer
 from sklstruct.mixture import MixtureLM
-from sklstruct.smoothing import GrownLM, PrunedKneserNeyLM, WittenBellLM
+from sklstruct.smoothing import GrownLM, WittenBellLM
 from sklstruct.symbols import TextFile
 from sklstruct.taxonomy import (
     TAXONOMY_BUILDERS,
@@ -319,7 +319,6 @@ def test_language_models_answer_and_are_the_same_again(name, text):
     [
         *(s for s in smoothers() if type(s).__name__ not in ORDERED),
         KneserNeyLM(discount=0.5),
-        PrunedKneserNeyLM(discount=0.5, threshold=0.05),
         GrownLM(lam=0.1),
         loglinear(penalty="l2", tol=1e-8, max_iter=5_000),
         make_pipeline(

@@ -114,8 +114,7 @@ def prune(
 
     See Also
     --------
-    sklstruct.smoothing.PrunedKneserNeyLM : Kneser-Ney smoothing that is pruned while it
-        is estimated; removed counts return to the lower orders.
+    sklstruct.smoothing.GrownLM : Adds n-grams to the unigrams while it is trained.
     restrict : Removes words.
 
     References

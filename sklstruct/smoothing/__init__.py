@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from .ngram._jelinek_mercer import JelinekMercerLM as JelinekMercerLM
     from .ngram._katz import KatzLM as KatzLM
     from .ngram._kneser_ney import KneserNeyLM as KneserNeyLM
-    from .ngram._pruned_kneser_ney import PrunedKneserNeyLM as PrunedKneserNeyLM
     from .ngram._witten_bell import WittenBellLM as WittenBellLM
     from .unigram._additive import AdditiveUnigram as AdditiveUnigram
     from .unigram._diffusion import GraphDiffusionUnigram as GraphDiffusionUnigram

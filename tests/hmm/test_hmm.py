@@ -41,7 +41,7 @@ from sklstruct.hmm import (
 from sklstruct.hmm._automaton import ContextAutomaton
 from sklstruct.hmm._lattice import LatticeSolver, LatticeTooLargeError
 from sklstruct.language_model import CacheLM
-from sklstruct.smoothing import GrownLM, KatzLM, PrunedKneserNeyLM, WittenBellLM
+from sklstruct.smoothing import GrownLM, KatzLM, WittenBellLM
 from sklstruct.symbols import Labels
 from sklstruct.symbols._encoding import object_array
 
@@ -523,7 +523,6 @@ WRONG = [
     (StructuredLogLinearLM(lam=-1), "lam"),
     (GrownLM(discount=2.0), "discount"),
     (WittenBellLM(interpolate="no"), "interpolate"),
-    (PrunedKneserNeyLM(threshold=-1), "threshold"),
     (AdditiveLM(delta=-1), "delta"),
     (AdditiveLM(0.1), "max_depth"),
     (KneserNeyLM(-1), "max_depth"),

@@ -17,7 +17,6 @@ from sklstruct.smoothing import (
     JelinekMercerLM,
     KatzLM,
     KneserNeyLM,
-    PrunedKneserNeyLM,
     WittenBellLM,
 )
 
@@ -28,7 +27,6 @@ SMOOTHERS = smoothers(
         JelinekMercerLM(weight=(0.9, 0.5), base=AdditiveUnigram(0.5)),
         KatzLM(k=2, base=AdditiveUnigram(0.5)),
         KneserNeyLM(interpolate=False),
-        PrunedKneserNeyLM(threshold=0.2, base=AdditiveUnigram(0.5)),
         loglinear(penalty="tree_l2", lam=0.3, solver="active_set"),
         WittenBellLM(interpolate=False),
     ]
