@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 from sklstruct import KneserNeyLM, LanguageModel, exchange
-from sklstruct.backoff import mix, prune, restrict
+from sklstruct.backoff import mix, prune
 from sklstruct.compat import kenlm
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import CacheLM, interpolate
@@ -78,7 +78,7 @@ WORK = {
     "pruned": lambda t: data_of(prune(t["a"], 1e-4), "native"),
     "pruned to a size": lambda t: data_of(prune(t["a"], to=2000), "native"),
     "restricted": lambda t: data_of(
-        restrict(t["a"], TEXT[0].split() + TEXT[1].split()), "native"
+        prune(t["a"], vocabulary=TEXT[0].split() + TEXT[1].split()), "native"
     ),
     "KenLM's calls": lambda t: (
         states(t["tables"]),

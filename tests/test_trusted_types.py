@@ -134,7 +134,6 @@ CALLED = {
     "named_estimator",
     "ngram_parents",
     "prune",
-    "restrict",
 }
 
 

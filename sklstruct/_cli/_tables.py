@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from .. import exchange
 from .._description import Description, shown
 from .._files import open_read, open_write
-from ..backoff import BackoffModel, restrict
+from ..backoff import BackoffModel
 from ..backoff import prune as prune_model
 from ._files import is_pickle, read_words, source_of, target_of
 
@@ -134,10 +134,8 @@ def prune(arguments: argparse.Namespace) -> None:
         raise ValueError("--threshold, --to or --vocabulary is needed")
     model = load_table(arguments, arguments.model)
     with progress(arguments, f"pruning {model.n_pairs} n-grams"):
-        if vocabulary is not None:
-            model = restrict(model, read_words(vocabulary, arguments.quiet))
-        if threshold is not None or to is not None:
-            model = prune_model(model, threshold, to=to)
+        words = vocabulary and read_words(vocabulary, arguments.quiet)
+        model = prune_model(model, threshold, to=to, vocabulary=words)
     save_table(arguments, model)
 
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from ._model import BackoffModel as BackoffModel
     from ._model import Fitted
     from ._prune import prune as prune
-    from ._restrict import restrict as restrict
     from ._samples import Positions
     from ._selected import (
         next_contexts,

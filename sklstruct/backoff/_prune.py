@@ -18,13 +18,15 @@ import re
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._checks import by_depth, check_choice, check_count, check_reals
 from .._warnings import warn
 from ..context_tree import Pairs, find_pairs
 from ..context_tree._links import drop_newest, newest_symbols
-from ..symbols import need_symbols
+from ..symbols import TextFile, need_symbols
 from ._counted import Counted, check_counted
+from ._fewer_words import with_vocabulary
 from ._model import BackoffModel, check_model
 from ._selected import Masses, next_contexts, renormalize, without_pairs
 
@@ -39,14 +41,15 @@ def prune(
     threshold: Any = None,
     *,
     to: int | str | None = None,
+    vocabulary: ArrayLike | TextFile | None = None,
     method: str = "entropy",
     counts: Counted | None = None,
 ) -> BackoffModel:
-    r"""Remove the explicit probabilities that change a back-off model least.
+    r"""Make a back-off model smaller: fewer n-grams, fewer words, or both.
 
-    With p the model, b(h) its back-off weights, h' the context h without its oldest
-    symbol and p(h) the probability of the context itself, the cost of the pair (h, y)
-    is
+    The n-grams that change the model least are removed. With p the model, b(h) its
+    back-off weights, h' the context h without its oldest symbol and p(h) the
+    probability of the context itself, the cost of the pair (h, y) is
 
     .. math::
         D = -p(h) \Big[ p(y \mid h) \log \frac{p(y \mid h')\, \tilde b(h)}{p(y \mid h)}
@@ -63,7 +66,7 @@ def prune(
     ----------
     model : BackoffModel
         Rows that do not sum to 1, as in many files of other programs, are divided by
-        their sums before anything is pruned.
+        their sums before n-grams are removed.
 
     threshold : float or array-like, default=None
         Pairs of lower cost are removed.
@@ -75,7 +78,7 @@ def prune(
           for each depth from 1 on; the last number is also used for larger depths.
 
         0 removes only pairs of negative cost, or of count 0; infinity leaves the
-        unigrams. None: `to` gives the size.
+        unigrams. None: `to` or `vocabulary` says what is removed.
 
     to : int or str, default=None
         Instead of `threshold`, the largest size of the result: a number of n-grams,
@@ -83,6 +86,18 @@ def prune(
         words, such as ``"20MB"`` (``kB``, ``MB``, ``GB``, powers of 1000). The n-grams
         of the highest cost stay, each with its prefixes and suffixes, so that a file
         needs no further n-grams.
+
+    vocabulary : array-like of shape (n_words,) or TextFile, default=None
+        The words that stay, or a file of words; before n-grams are removed, all other
+        words become the unknown word ("<unk>" if the model lacks an unknown word),
+
+        .. math::
+            P'(\langle unk\rangle \mid n) = P(\langle unk\rangle \mid n) + \sum_{w
+            \notin \mathtt{vocabulary}} P(w \mid n) .
+
+        The probabilities of the words that stay do not change. Contexts with removed
+        words are removed. Marks always stay, and words that the model lacks stay
+        unknown.
 
     method : {"entropy", "weighted_difference", "count"}, default="entropy"
         ``"weighted_difference"`` is :math:`p(h, y) [\log p(y \mid h) - \log b(h)
@@ -93,19 +108,24 @@ def prune(
         p(h) and p(h, y) are then relative frequencies. None: p(h) is the product of the
         model's probabilities of its symbols (the start mark has the probability of the
         end mark). Kneser-Ney smoothing needs the counts, as its lower orders are not
-        models of the text [3]_, and so does ``"count"``.
+        models of the text [3]_, and so does ``"count"``. With `vocabulary`, count with
+        a `LanguageModel` of this vocabulary.
 
     Returns
     -------
     pruned : BackoffModel
-        A normalised model with the labels of `model`.
+        A model with the order of words of `model`. If n-grams were removed, rows sum
+        to 1. If nothing is to be removed, the same model.
 
     Raises
     ------
     ValueError
         If a parameter is out of range, the counts are of other words or of shorter
         contexts, the probabilities after some context are all 0 or beyond the range of
-        floats, or the unigrams alone are more than `to`.
+        floats, the unigrams alone are more than `to`, or no word of the model is in the
+        vocabulary.
+    TypeError
+        If the vocabulary is one string, or a word is not hashable.
 
     Warns
     -----
@@ -115,7 +135,6 @@ def prune(
     See Also
     --------
     sklstruct.smoothing.GrownLM : Adds n-grams to the unigrams while it is trained.
-    restrict : Removes words.
 
     References
     ----------
@@ -135,6 +154,8 @@ def prune(
     >>> smaller = prune(model, 0.05)
     >>> (model.n_pairs, smaller.n_pairs, prune(model, to=20).n_pairs)
     (30, 12, 20)
+    >>> prune(model, vocabulary=["the", "cat", "dog", "fox"]).labels.classes.tolist()
+    ['cat', 'dog', 'the', '<unk>', '</s>']
     >>> lm = LanguageModel("fast", max_depth=2)
     >>> counted = lm.count(text)
     >>> lm = lm.fit(counted)
@@ -143,9 +164,15 @@ def prune(
     """
     check_model(model)
     check_choice("method", method, METHODS)
-    if (threshold is None) == (to is None):
+    if threshold is None and to is None and vocabulary is None:
+        raise ValueError("threshold, to or vocabulary must be given")
+    if threshold is not None and to is not None:
         raise ValueError("threshold and to: give one of them, and not both")
-    least = None if to is not None else check_threshold(threshold, method)
+    least = None if threshold is None else check_threshold(threshold, method)
+    if vocabulary is not None:
+        model = with_vocabulary(model, vocabulary)
+    if threshold is None and to is None:
+        return model
     size = None if to is None else check_size(model, to)
     of_pairs = None
     if counts is not None:
@@ -220,7 +247,7 @@ def check_size(model: BackoffModel, to: int | str) -> Size:
     if size.of_pair * model.n_classes + size.of_node > size.most:
         raise ValueError(
             f"to={to!r} is less than the {model.n_classes} unigrams of the model need; "
-            "restrict it to fewer words"
+            "give a vocabulary of fewer words"
         )
     return size
 
@@ -236,7 +263,8 @@ def counts_beside(model: BackoffModel, counted: Counted) -> np.ndarray:
     ):
         raise ValueError(
             "counts: the words that were counted are not those of the model; count the "
-            "text with the LanguageModel that was fitted"
+            "text with the LanguageModel that was fitted, or if vocabulary is given, "
+            "with a LanguageModel of this vocabulary"
         )
     if counted.depth < model.max_depth:
         raise ValueError(

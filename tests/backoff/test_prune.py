@@ -495,7 +495,7 @@ def test_prune_to_refuses():
     for to in (3, "0.1kB"):
         with pytest.raises(ValueError, match="unigrams of the model need"):
             prune(model, to=to)
-    with pytest.raises(ValueError, match="give one"):
+    with pytest.raises(ValueError, match="threshold, to or vocabulary must be given"):
         prune(model)
     with pytest.raises(ValueError, match="give one"):
         prune(model, 1e-3, to=50)

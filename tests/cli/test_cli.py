@@ -25,7 +25,7 @@ from sklstruct import KneserNeyLM, LanguageModel, _cli, exchange
 from sklstruct._cli._arguments import MODELS, every_parser, make_parser
 from sklstruct._cli._kenlm import _shortest
 from sklstruct._compat import HAS_CALLBACKS
-from sklstruct.backoff import mix, prune, restrict
+from sklstruct.backoff import mix, prune
 from sklstruct.compat import kenlm as ours
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import interpolate
@@ -275,7 +275,7 @@ def test_prune_to_a_size_and_to_words(model, capsys):
     assert run("prune", "m.arpa", "-o", "b.bin", "--to", "0.05MB") == 0
     assert same_scores("b.bin", prune(whole, to="0.05MB"))
     Path("words").write_text("\n".join(TEXT[:3]) + "\nunheard\n")
-    smaller = restrict(whole, " ".join(TEXT[:3]).split())
+    smaller = prune(whole, vocabulary=" ".join(TEXT[:3]).split())
     given = ["prune", "m.arpa", "-o", "r.arpa", "--vocabulary", "words"]
     assert run(*given) == 0 and same_scores("r.arpa", smaller)
     assert run(*given, "--to", 200) == 0

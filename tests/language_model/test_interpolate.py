@@ -1,4 +1,4 @@
-"""interpolate, mix, restrict: models of different words, by hand and in two ways."""
+"""Mixtures of models of different words, and fewer words, by hand and in two ways."""
 
 import copy
 import itertools
@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from sklearn.frozen import FrozenEstimator
 
 from sklstruct import KneserNeyLM, LanguageModel, NoisyChannelDecoder, exchange
-from sklstruct.backoff import BackoffModel, mix, restrict
+from sklstruct.backoff import BackoffModel, mix, prune
 from sklstruct.datasets import load_python_topics
 from sklstruct.hmm import EditDistanceChannel
 from sklstruct.language_model import CacheLM, interpolate
@@ -391,14 +391,14 @@ def test_models_from_files_are_used_as_they_are(files, tmp_path):
     )
 
 
-# -------------------------------------------------------------------- restrict
+# ---------------------------------------------------------- prune to a vocabulary
 
 
 @pytest.mark.parametrize("unknown", ["<unk>", None])
-def test_restrict_by_hand(unknown):
+def test_a_vocabulary_by_hand(unknown):
     lm = LanguageModel(WittenBellLM(), max_depth=2, unknown=unknown).fit(TEXT_A)
     kept = ["the", "cat", "sat", "unheard"]
-    smaller = LanguageModel.from_backoff(restrict(lm.backoff_model_, kept))
+    smaller = LanguageModel.from_backoff(prune(lm.backoff_model_, vocabulary=kept))
     words = smaller.vocabulary_.tolist()
     assert set(words) == {"the", "cat", "sat", "<unk>", "</s>"}
     assert smaller.backoff_model_.check_normalized() < 1e-9
@@ -417,12 +417,12 @@ def test_restrict_by_hand(unknown):
     assert n == 40
 
 
-def test_restrict_writes_and_mixes(files):
+def test_a_model_of_fewer_words_is_written_and_mixed(files):
     kenlm = pytest.importorskip("kenlm")
     folder, held_out = files
     whole = exchange.read(folder / "a.arpa")
     words = whole.labels.classes[::3]
-    smaller = restrict(whole, words)
+    smaller = prune(whole, vocabulary=words)
     assert smaller.n_pairs < whole.n_pairs
     assert not set(smaller.labels.symbols) - {*words, "<s>", "</s>", "<unk>"}
     exchange.write(smaller, folder / "small.arpa")
@@ -437,17 +437,33 @@ def test_restrict_writes_and_mixes(files):
     assert np.isfinite(both.perplexity(held_out))
 
 
-def test_vocabularies_that_a_model_cannot_be_restricted_to(pair):
+def test_words_are_removed_before_ngrams():
+    lm = LanguageModel(WittenBellLM(), max_depth=2)
+    whole, words = lm.fit(TEXT_A).backoff_model_, ["the", "cat", "sat"]
+    fewer = prune(whole, vocabulary=words)
+    both = prune(whole, to=8, vocabulary=words)
+    assert both.n_pairs == 8 < fewer.n_pairs
+    assert both == prune(fewer, to=8)
+    with pytest.raises(ValueError, match="with a LanguageModel of this vocabulary"):
+        prune(whole, 1e-3, vocabulary=words, counts=lm.count(TEXT_A))
+    counted = LanguageModel(max_depth=2, vocabulary=words).count(TEXT_A)
+    assert prune(whole, 1, method="count", vocabulary=words, counts=counted) == prune(
+        fewer, 1, method="count", counts=counted
+    )
+
+
+def test_vocabularies_that_a_model_cannot_have(pair):
     model = pair[0].backoff_model_
-    assert restrict(model, model.labels.classes) is model
+    assert prune(model, vocabulary=model.labels.classes) is model
     with pytest.raises(ValueError, match="vocabulary is empty"):
-        restrict(model, [])
+        prune(model, vocabulary=[])
     for words in (["unheard"], ["<unk>", "</s>"]):
         with pytest.raises(ValueError, match="holds no word of the model"):
-            restrict(model, words)
+            prune(model, vocabulary=words)
     with pytest.raises(TypeError, match="not a string"):
-        restrict(model, "the cat")
+        prune(model, vocabulary="the cat")
     with pytest.raises(TypeError, match="model must be"):
-        restrict(pair[0], ["the"])
-    with pytest.raises(ValueError, match="must be a word that the model lacks"):
-        restrict(closed(TEXT_A).backoff_model_, ["the"], unknown="cat")
+        prune(pair[0], vocabulary=["the"])
+    other = closed(["the <unk> sat", "a cat ran"]).backoff_model_
+    with pytest.raises(ValueError, match="'<unk>', which is a word of the model"):
+        prune(other, vocabulary=["the"])

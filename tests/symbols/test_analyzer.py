@@ -16,7 +16,7 @@ from _cases import all_pairs
 from _texts import PLANES, SPACES
 
 from sklstruct import KneserNeyLM, LanguageModel
-from sklstruct.backoff import Counted, mix, restrict
+from sklstruct.backoff import Counted, mix, prune
 from sklstruct.exchange import read
 from sklstruct.language_model import CacheLM, compare, interpolate
 from sklstruct.smoothing import AdditiveLM, WittenBellLM
@@ -256,7 +256,7 @@ def test_the_rule_is_kept_with_the_labels(tmp_path):
             loaded,
             pickle.loads(pickle.dumps(model)),
             LanguageModel.from_backoff(pickle.loads(pickle.dumps(table))),
-            LanguageModel.from_backoff(restrict(table, ["euro", "12", "e"])),
+            LanguageModel.from_backoff(prune(table, vocabulary=["euro", "12", "e"])),
             LanguageModel.from_backoff(mix([table, table], [0.5, 0.5])),
             fit(model.analyzer).fit(model.count(TEXT)),
         ):

@@ -1,76 +1,28 @@
-"""Back-off models over fewer words."""
+"""Back-off models with fewer words."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..context_tree import ContextTree, pairs_of_keys
 from ..symbols import Labels, TextFile, object_array, read_vocabulary
-from ._model import BackoffModel, check_model
+from ._model import BackoffModel
 
 
-def restrict(
-    model: BackoffModel, vocabulary: ArrayLike | TextFile, *, unknown: Any = "<unk>"
+def with_vocabulary(
+    model: BackoffModel, vocabulary: ArrayLike | TextFile
 ) -> BackoffModel:
-    r"""Restrict a model to fewer words; the other words become the unknown word.
+    """The model of the words of `vocabulary`; the other words are read as the unknown
+    word.
 
-    .. math::
-        P'(\langle unk\rangle \mid n) = P(\langle unk\rangle \mid n) + \sum_{w
-        \notin \mathtt{vocabulary}} P(w \mid n), \qquad P'(y \mid n) = P(y \mid n)
-
-    for the other classes y and all contexts n without removed words; the sums of rows
-    do not change. Contexts that contain a removed word are removed too: in contexts,
-    removed words are also read as the unknown word.
-
-    Parameters
-    ----------
-    model : BackoffModel
-        A model with context symbols.
-
-    vocabulary : array-like of shape (n_words,) or TextFile
-        The words that stay, or a file of words. Words that the model lacks stay
-        unknown. Marks always stay.
-
-    unknown : object, default="<unk>"
-        Name of the unknown word, if the model lacks it.
-
-    Returns
-    -------
-    smaller : BackoffModel
-        Words are in the order of the model. The same model is returned if no word is
-        removed.
-
-    Raises
-    ------
-    ValueError
-        If no word of the model is in the vocabulary, or `unknown` is another word of
-        the model.
-    TypeError
-        If the vocabulary is one string, or a word is not hashable.
-
-    See Also
-    --------
-    prune : Removes n-grams.
-
-    Examples
-    --------
-    >>> from sklstruct.backoff import restrict
-    >>> from sklstruct.language_model import LanguageModel
-    >>> from sklstruct.smoothing import WittenBellLM
-    >>> text = ["the cat sat", "the dog sat", "the cat ran", "a dog ran"]
-    >>> model = LanguageModel(WittenBellLM(), max_depth=2).fit(text).backoff_model_
-    >>> smaller = restrict(model, ["the", "cat", "dog", "fox"])
-    >>> smaller.labels.classes.tolist()
-    ['cat', 'dog', 'the', '<unk>', '</s>']
-    >>> round(smaller.check_normalized(), 9)
-    0.0
+    P'(unk | n) is the sum of P(w | n) over the unknown word and the removed words, so
+    the sums of rows do not change. A model without unknown word gets "<unk>". Contexts
+    with a removed word go, because removed words are also read as the unknown word
+    there. Returns the model itself if no word is removed.
     """
-    check_model(model)
     old = model.labels
-    symbols = old.known_symbols("restrict")
+    symbols = old.known_symbols("vocabulary")
     kept = {*read_vocabulary(vocabulary, old.analyzer), old.end, old.unknown} - {None}
     keep = np.array([word in kept for word in old.classes.tolist()])
     if not keep.any() or not (set(old.classes[keep].tolist()) - {old.end, old.unknown}):
@@ -78,10 +30,12 @@ def restrict(
     if keep.all():
         return model
     classes = old.classes[keep].tolist()
-    if old.unknown is not None:
-        unknown = old.unknown
-    elif unknown in old.token_code or unknown is None:
-        raise ValueError(f"unknown={unknown!r} must be a word that the model lacks")
+    unknown = "<unk>" if old.unknown is None else old.unknown
+    if old.unknown is None and unknown in old.token_code:
+        raise ValueError(
+            f"vocabulary: removed words are read as {unknown!r}, which is a word of "
+            "the model; rename it, or declare it the unknown word of the labels"
+        )
     if old.unknown_id < 0:
         classes.append(unknown)
     # Symbols that are not a class, such as the start mark, stay.
