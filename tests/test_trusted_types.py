@@ -130,7 +130,6 @@ CALLED = {
     "interpolate",
     "lam_max",
     "lam_path",
-    "mix",
     "named_estimator",
     "ngram_parents",
     "prune",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ._distribution import single_precision
     from ._estimator import BackoffClassifier
     from ._held_out import refuse_held_out
-    from ._mix import mix as mix
+    from ._mix import mix
     from ._model import BackoffModel as BackoffModel
     from ._model import Fitted
     from ._prune import prune as prune

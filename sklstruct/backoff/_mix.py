@@ -23,62 +23,15 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
     models has an n-gram (n, y). The other classes have :math:`b(n) P(y \mid
     \mathrm{parent}(n))`, with b(n) such that the row sums to 1: for these classes the
     exact mixture does not have the form of a back-off model, because the models back
-    off with different weights.
+    off with different weights. Models may have different words, as in
+    `sklstruct.language_model.interpolate`. If all models have the same labels, the
+    labels are kept; otherwise words are sorted.
 
-    Models may have different words. A model reads a word outside its vocabulary as its
-    unknown word. The probability of the unknown word is divided equally among the
-    unknown word and the words that only the other models have,
+    weights are divided by their sum. ``ngram -mix-lm`` of SRILM computes the same
+    mixture, except that words that a model lacks have probability 0 in this model, and
+    its unknown word keeps its probability.
 
-    .. math::
-        P_k(y \mid n) = \frac{P_k(\langle unk\rangle \mid n)}{1 + m_k}
-
-    with :math:`m_k` the number of words that model k lacks. These words have
-    probability 0 in a model without unknown word. So the probabilities of each model
-    sum to 1 over the words of all models.
-
-    Parameters
-    ----------
-    models : list of BackoffModel
-        Models with the same start, end and unknown marks; the unknown word may be
-        absent from a model.
-
-    weights : array-like of shape (n_models,)
-        Non-negative, divided by their sum.
-
-    Returns
-    -------
-    model : BackoffModel
-        A model over the union of the contexts and words. If all models have the same
-        labels, the labels are kept; otherwise words are sorted.
-
-    Raises
-    ------
-    ValueError
-        If models is empty, models and weights differ in number, a weight is negative
-        or all are 0, or marks differ.
-
-    See Also
-    --------
-    sklstruct.language_model.interpolate : The exact mixture of fitted language models,
-        as a language model; learns the weights.
-
-    Notes
-    -----
-    ``ngram -mix-lm`` of SRILM computes the same mixture, except that words that a model
-    lacks have probability 0 in this model, and its unknown word keeps its probability.
-
-    Examples
-    --------
-    >>> from sklstruct.backoff import mix
-    >>> from sklstruct.language_model import LanguageModel
-    >>> from sklstruct.smoothing import AdditiveLM, WittenBellLM
-    >>> a = LanguageModel(AdditiveLM()).fit(["the cat sat"]).backoff_model_
-    >>> b = LanguageModel(WittenBellLM()).fit(["the dog ran off"]).backoff_model_
-    >>> mixed = mix([a, b], [0.3, 0.7])
-    >>> mixed.labels.classes.tolist()
-    ['cat', 'dog', 'off', 'ran', 'sat', 'the', '<unk>', '</s>']
-    >>> round(mixed.check_normalized(), 9)
-    0.0
+    ValueError if models is empty, the marks of models differ, or a weight is negative.
     """
     models = list(models)
     if not models:

@@ -72,7 +72,7 @@ def interpolate(
 
     See Also
     --------
-    sklstruct.backoff.mix : Combines back-off models into one, for a file.
+    LanguageModel.save : Writes a mixture with constant weights as one table of n-grams.
     sklstruct.mixture.MixtureLM : Trains several models on one text, and mixes them.
 
     Notes

@@ -9,10 +9,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import exchange
 from .._files import check_path
-from ..backoff import BackoffModel
+from .._warnings import warn
+from ..backoff import BackoffModel, mix
 from ..backoff._model import check_model
 from ..symbols import Labels, need_symbols, object_array
 from ..symbols._text import BLANK, Analyzer
+from ._predictors import WindowClassifier
 
 
 class FilesMixin:
@@ -24,6 +26,9 @@ class FilesMixin:
         def __init__(self, **params: Any) -> None: ...
         def _validate_params(self) -> None: ...
         def _set_fitted(self, estimator: Any, labels: Labels, tree: Any) -> None: ...
+
+        estimator_: Any
+
         @property
         def backoff_model_(self) -> BackoffModel: ...
 
@@ -74,22 +79,37 @@ class FilesMixin:
         Raises
         ------
         AttributeError
-            If `backoff_model_` is absent: a mixture and a model over refined contexts
-            do not have one. `sklstruct.backoff.mix` makes one model of several, and
-            ``joblib.dump`` keeps any model.
+            If the model is not a table of n-grams: a model over refined contexts, and a
+            mixture whose weights depend on the history. ``joblib.dump`` keeps any
+            model.
         ValueError
             If a symbol cannot be written (empty, or with white space in it).
         TypeError
             If the format does not have the option.
 
+        Warns
+        -----
+        UserWarning
+            If the model is a mixture; see Notes.
+
         See Also
         --------
         load : The reverse.
+
+        Notes
+        -----
+        A mixture of fitted models with constant weights, such as by `interpolate`, is
+        written as one table with the n-grams of all models. Their probabilities are
+        those of the mixture. All other probabilities are approximate, because the
+        models back off with different weights. ``joblib.dump`` keeps the mixture
+        itself.
         """
         check_is_fitted(self)
         format = exchange.format_to_write(path, format, "path")
         try:
-            model = self.backoff_model_
+            model = _table_of_mixture(self.estimator_)
+            if model is None:
+                model = self.backoff_model_
         except AttributeError as error:
             raise AttributeError(
                 "save needs a model that is a BackoffModel; joblib.dump(model, path) "
@@ -218,3 +238,24 @@ class FilesMixin:
             model = model.relabel(Labels(*map(object_array, names), **settings))
         out._set_fitted(None, model.labels, model)
         return out
+
+
+def _table_of_mixture(estimator: Any) -> BackoffModel | None:
+    """One table for a mixture of fitted tables with constant weights, or None."""
+    if getattr(estimator, "weights_", None) is None:
+        return None
+    from ..mixture import MixtureLM
+
+    if not isinstance(estimator, MixtureLM):
+        return None
+    fitted = [getattr(model, "estimator", None) for _, model in estimator.models]
+    windows = [model for model in fitted if isinstance(model, WindowClassifier)]
+    if len(windows) < len(fitted):
+        return None
+    mixed = mix([each.model.backoff_model_ for each in windows], estimator.weights_)
+    warn(
+        "path: a file holds one table of n-grams. N-grams that no model of the mixture "
+        "lists have approximate probabilities; joblib.dump(model, path) keeps the "
+        "mixture itself"
+    )
+    return mixed

@@ -202,7 +202,6 @@ class MixtureLM(NamedMembers, ModelClassifier):
     --------
     FactoredLM : Models of classes and of words in classes; mixtures can be its factors.
     sklstruct.language_model.interpolate : A mixture of fitted language models.
-    sklstruct.backoff.mix : Combines back-off models into one, for a file.
 
     Notes
     -----

@@ -21,7 +21,6 @@ from sklearn.svm import LinearSVC
 
 from sklstruct import AdditiveLM, KneserNeyLM, StructuredLogLinearLM
 from sklstruct.backoff import mix
-from sklstruct.exchange import write
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM, _gates
@@ -560,15 +559,16 @@ def test_the_file_of_a_mixture(tmp_path):
     models = [(f"m{k}", FrozenEstimator(lm)) for k, lm in enumerate(fitted)]
     mixture = MixtureLM(models, weights=[0.4, 0.6])
     model = LanguageModel(mixture, max_depth=2).fit(text)
-    mixed = mix([lm.backoff_model_ for lm in fitted], [0.4, 0.6])
-    write(mixed, tmp_path / "mixed.arpa", precision=12)
+    with pytest.warns(UserWarning, match="a file holds one table of n-grams"):
+        model.save(tmp_path / "mixed.arpa", precision=12)
     union = LanguageModel.load(tmp_path / "mixed.arpa")
     assert union.backoff_model_.check_normalized(tol=1e-8) < 1e-8
     # Every n-gram of the training text is explicit in both.
     assert union.perplexity(text) == pytest.approx(model.perplexity(text), rel=1e-8)
     assert union.backoff_model_.order == 3
+    by_depth = LanguageModel(MixtureLM(models, weights="by_depth"), max_depth=2)
     with pytest.raises(AttributeError, match="backoff_model_ needs"):
-        model.save(tmp_path / "mixed.arpa")
+        by_depth.fit(text).save(tmp_path / "mixed.arpa")
 
 
 @pytest.mark.parametrize("name", ["classes", "weights"])
