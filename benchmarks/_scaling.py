@@ -48,6 +48,10 @@ class Descent(Solver):
     needs = ("step", "alone")
     signed = False
 
+    def move(self, job, w, g):
+        """Change w and the gradient g by one step."""
+        raise NotImplementedError
+
     def solve(self, job, w):
         problem, history = job.problem, []
         self.beta = of_pairs(problem, problem.beta.of)

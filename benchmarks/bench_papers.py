@@ -107,6 +107,7 @@ from sklearn.metrics import log_loss
 from sklstruct import KneserNeyLM, LanguageModel, StructuredLogLinearLM
 from sklstruct._parallel import ThreadMap
 from sklstruct.backoff import BackoffModel
+from sklstruct.backoff._counted import HeldOutSplit
 from sklstruct.context_tree import SuffixTreeVectorizer
 from sklstruct.hierarchical import GammaPrior, HierarchicalClassifier, PerNodeC
 from sklstruct.hierarchical._searches import NodeFit
@@ -914,7 +915,7 @@ def weights(model, order):
         max_depth=order - 1, padding=-1, collapse=bool(kind)
     )
     lm = StructuredLogLinearLM(
-        penalty=PENALTIES[name](depth_weight=1.0),
+        penalty=PENALTIES[name]().set_params(depth_weight=1.0),
         lam=BEGIN[name]["lam"],
         solver=AutoSolver(1e-3, 1000),
     )
@@ -1061,6 +1062,7 @@ def power_law(unit, order):
     n = min(order, 6)
     numbers = np.linspace(0.5, 0.9, n), np.zeros(n), np.full(n, 0.2)
     start = time.process_time()
+    assert isinstance(counted, HeldOutSplit) and isinstance(tested, HeldOutSplit)
     held = counted.held_out
     coordinate_search(
         lambda: held.log_loss(power_law_model(counted, count, *numbers)),

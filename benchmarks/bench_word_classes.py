@@ -364,8 +364,8 @@ def depths(case):
         figures[f"{weights}_test"] = model.perplexity(test)
         if weights == "em":
             figures.update(one_of_two(model, depth_of, valid, test))
-            union = mix(models, model.estimator_.weights_)
-            union = LanguageModel.from_backoff(union)
+            table = mix(models, model.estimator_.weights_)
+            union = LanguageModel.from_backoff(table)
             figures["union_test"] = union.perplexity(test)
     return figures
 

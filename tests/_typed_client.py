@@ -96,7 +96,7 @@ def classes(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     leaves.partial_fit(X, y, classes=[0, 1]).predict_set(X, alpha=0.2)
     top, log_proba = leaves.predict_top_k(X, 3, return_log_proba=True)
     assert_type(perplexity(leaves, X, y), float)
-    builders: list[TaxonomyBuilder] = [ConfusionSplit(smoothing=0.1), CutSplit(rank=5)]
+    builders: list[TaxonomyBuilder] = [ConfusionSplit(), CutSplit(rank=5, max_leaf=3)]
     builders += [DiffracSplit(delta=4.0), GreedyMerge(n_rounds=2), HungarianMerge()]
     builders += [KMeansSplit(balanced=True), RandomSplit(random_state=0)]
     builders += [SpectralSplit(), WardMerge(n_rounds=2)]

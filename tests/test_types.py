@@ -111,3 +111,52 @@ def test_misspelt_names_of_models_are_errors(tmp_path):
         encoding="utf-8",
     )
     assert [int(line.split(":")[1]) for line in mypy(file)] == [3, 4, 6]
+
+
+@pytest.mark.processes
+def test_documented_attributes_are_known(tmp_path):
+    """Attributes that `fit` sets by their names must be annotated in the class."""
+    docscrape = pytest.importorskip(
+        "numpydoc.docscrape", reason='numpydoc is missing: pip install ".[peers]"'
+    )
+    lines = []
+    for i, estimator in enumerate(public_estimators()):
+        listed = docscrape.ClassDoc(estimator)["Attributes"]
+        names = [name.strip() for entry in listed for name in entry.name.split(",")]
+        lines.append(f"from {estimator.__module__} import {estimator.__name__} as E{i}")
+        lines.append(f"def _{i}(model: E{i}) -> None:")
+        lines += [f"    model.{name}" for name in [*names, "get_params", "misspelt"]]
+    file = tmp_path / "client.py"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    found = mypy(file)
+    assert len(found) == sum("misspelt" in line for line in lines) > 50
+    assert all("misspelt" in line for line in found), found
+
+
+@pytest.mark.processes
+def test_benchmarks_call_what_the_package_has(tmp_path):
+    """Names, attributes and arguments; other types of the programs are not checked."""
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(
+        "from sklstruct.backoff import BackoffModel, misspelt\n"
+        "def run(model: BackoffModel):\n"
+        "    model.misspelt\n"
+        "    model.rows([0], misspelt=1)\n"
+        "    model.follow()\n",
+        encoding="utf-8",
+    )
+    source = "".join(
+        path.read_text("utf-8") for path in (ROOT / "sklstruct").rglob("*.py")
+    )
+    classes = "|".join(sorted(set(re.findall(r"^class (\w+)", source, re.MULTILINE))))
+    pattern = re.compile(
+        r"Unexpected keyword argument|Missing (positional|named) argument|"
+        r'Module "sklstruct\S* has no attribute|'
+        rf'"({classes})" has no attribute'
+    )
+    programs = sorted((ROOT / "benchmarks").glob("*.py"))
+    found = mypy("--check-untyped-defs", "--ignore-missing-imports", *programs, wrong)
+    ours = [line for line in found if line.startswith("benchmarks") or "wrong" in line]
+    found = [line for line in ours if pattern.search(line)]
+    assert sorted({line.split(":")[1] for line in found}) == ["1", "3", "4", "5"], found
+    assert all("wrong.py" in line for line in found), found

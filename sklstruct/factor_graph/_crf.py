@@ -152,6 +152,7 @@ class ConditionalRandomField(CallbackSupportMixin, ExactPredictor):
     0.0004
     """
 
+    objective_: np.ndarray
     gap_: float
     n_iter_: int
 

@@ -70,6 +70,7 @@ class GraphPredictor(BaseEstimator):
     _columns: dict[str, int] | None
     _layout: WeightLayout
     coef_: np.ndarray
+    kinds_: np.ndarray
     n_jobs: int | None
 
     # ----------------------------------------------------------------------- input

@@ -182,6 +182,9 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     0.925
     """
 
+    n_iter_: int
+    n_proposals_: int
+    n_updates_: np.ndarray
     _seed: int
 
     _parameter_constraints: dict = {

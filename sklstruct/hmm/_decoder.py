@@ -141,6 +141,8 @@ class NoisyChannelDecoder(SequenceInference):
     ['the', 'dog', 'ran', 'home']
     """
 
+    language_model_: Any
+
     _parameter_constraints: dict = {
         "language_model": [HasMethods(["fit"]), BackoffModel],
         "channel": [HasMethods(["bind"])],

@@ -181,6 +181,10 @@ class HighOrderHMM(SequenceInference):
     (2, 3)
     """
 
+    emission_: Any
+    order_: int
+    objective_: np.ndarray
+    n_iter_: int
     _label_of_class: np.ndarray
 
     _parameter_constraints: dict = {

@@ -22,9 +22,23 @@ from .._taxonomy import Taxonomy
 _with_parameters = dataclass(kw_only=True, repr=False, eq=False)
 
 
-@_with_parameters
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
-class TaxonomyBuilder(BaseEstimator):
+class _Parameters(BaseEstimator):
+    """Generates constructors; type checkers read the annotations of subclasses only."""
+
+    _parameter_constraints: ClassVar[dict] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._parameter_constraints = {
+            name: constraint
+            for base in reversed(cls.__mro__)
+            for name, constraint in vars(base).get("_parameter_constraints", {}).items()
+        }
+        _with_parameters(cls)
+
+
+class TaxonomyBuilder(_Parameters):
     """Base of all builders.
 
     A subclass that learns a tree implements ``_parents(X, codes, weight, rng)``. The
@@ -60,15 +74,6 @@ class TaxonomyBuilder(BaseEstimator):
         "max_depth": [Interval(Integral, 0, None, closed="left"), None],
         "max_leaf": [Interval(Integral, 1, None, closed="left"), None],
     }
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        cls._parameter_constraints = {
-            name: constraint
-            for base in reversed(cls.__mro__)
-            for name, constraint in vars(base).get("_parameter_constraints", {}).items()
-        }
-        _with_parameters(cls)
 
     def build(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
