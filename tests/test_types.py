@@ -6,11 +6,14 @@ import re
 import subprocess
 import sys
 import textwrap
+import typing
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import pytest
 from test_estimators import public_estimators
 
+from sklstruct._compat import StrOptions
 from sklstruct.loglinear import Penalty, Solver
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -111,6 +114,27 @@ def test_misspelt_names_of_models_are_errors(tmp_path):
         encoding="utf-8",
     )
     assert [int(line.split(":")[1]) for line in mypy(file)] == [3, 4, 6]
+
+
+def strings(hint):
+    """The strings of all `Literal` in a type."""
+    if typing.get_origin(hint) is typing.Literal:
+        return {value for value in typing.get_args(hint) if isinstance(value, str)}
+    return set().union(*map(strings, typing.get_args(hint)))
+
+
+def test_types_name_the_options_that_are_valid():
+    n = 0
+    for estimator in public_estimators():
+        rules = getattr(estimator, "_parameter_constraints", {})
+        # The constructors of builders are generated from the annotations of classes.
+        of = estimator if is_dataclass(estimator) else estimator.__init__
+        for name, hint in typing.get_type_hints(of).items():
+            if named := strings(hint):
+                options = [o.options for o in rules[name] if isinstance(o, StrOptions)]
+                assert named == set().union(*options), (estimator, name)
+                n += 1
+    assert n > 10
 
 
 @pytest.mark.processes
