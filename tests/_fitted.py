@@ -49,11 +49,8 @@ from sklstruct.hmm import (
 )
 from sklstruct.language_model import CacheLM, PerplexityTransformer
 from sklstruct.linear import GroupLasso, TreeNorm
-from sklstruct.loglinear import (
-    PENALTIES,
-    SOLVERS,
-    Checkpoint,
-)
+from sklstruct.loglinear import PENALTIES, Checkpoint
+from sklstruct.loglinear._solvers import SOLVERS
 from sklstruct.metrics import LikelihoodScorer
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import (

@@ -4,11 +4,11 @@ from sklearn.base import clone
 
 from sklstruct.loglinear import (
     PENALTIES,
-    SOLVERS,
     JointLogLinear,
     StructuredLogLinearLM,
     StructuredLogLinearLMCV,
 )
+from sklstruct.loglinear._solvers import SOLVERS
 
 OF_SOLVER = {"tol", "max_iter", "gap_tol", "verbose"}
 OF_PENALTY = {"depth_weight", "gamma", "count_weight"}

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from sklstruct.context_tree import ContextTree, Histories, Pairs, suffix_tree
+from sklstruct.context_tree import ContextTree, Histories, Pairs
+from sklstruct.context_tree._suffix_tree import suffix_tree
 from sklstruct.loglinear import TreeL2, TreeLinf
 from sklstruct.loglinear._penalties import Separable
 from sklstruct.loglinear._problem import Problem

@@ -85,13 +85,13 @@ from sklstruct.linear import (
 )
 from sklstruct.loglinear import (
     PENALTIES,
-    SOLVERS,
     Checkpoint,
     ElasticNet,
     JointLogLinear,
     Penalty,
     Solver,
 )
+from sklstruct.loglinear._solvers import SOLVERS
 from sklstruct.metrics import LikelihoodScorer
 from sklstruct.mixture import FactoredLM, MixtureLM, ModelClassifier
 from sklstruct.smoothing import (

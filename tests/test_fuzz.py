@@ -30,7 +30,7 @@ import pytest
 from _fasttext_models import MODELS
 from _loglinear import loglinear
 
-from sklstruct.exchange import FORMATS
+from sklstruct.exchange._formats import FORMATS
 
 CORPORA = Path(__file__).parent / "corpora"
 MAX_BYTES = 1 << 30  # above what the process has already

@@ -418,6 +418,35 @@ def faces():
                 )
 
 
+def lazy(found):
+    """Whether a file creates its names by `_lazy.face`."""
+    return any(isinstance(n, ast.ImportFrom) and n.module == "_lazy" for n in found)
+
+
+def faces_in_use():
+    """A name in a face is public (`import X as X`), or another package imports it."""
+    used = {
+        (source, imported)
+        for name, _, source, objects in imports()
+        for imported in objects
+        if source and room(name) != room(source)
+    }
+    used |= {
+        (f"{node.value.id}/__init__.py", node.attr)
+        for found in nodes().values()
+        for node in found
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    }
+    for name, found in nodes().items():
+        if not name.endswith("/__init__.py") or not lazy(found):
+            continue
+        for node in found:
+            if isinstance(node, ast.ImportFrom) and node.level == 1:
+                for alias in node.names:
+                    if alias.asname is None and (name, alias.name) not in used:
+                        yield name, node.lineno, f"{alias.name} is not used elsewhere"
+
+
 SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns")
 
 
@@ -743,6 +772,7 @@ RULES = [
     full_stops,
     annotations,
     faces,
+    faces_in_use,
     docstring_spacing,
     one_warn,
     filled_blocks,

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sklstruct import KneserNeyLM, LanguageModel, SuffixTreeVectorizer
-from sklstruct.context_tree import Histories, suffix_tree
+from sklstruct.context_tree import Histories
+from sklstruct.context_tree._suffix_tree import suffix_tree
 from sklstruct.factor_graph import FactorGraph
 from sklstruct.symbols import Labels
 from sklstruct.taxonomy import Taxonomy

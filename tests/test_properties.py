@@ -47,7 +47,8 @@ from sklstruct.hmm import (
     SuffixEmission,
 )
 from sklstruct.language_model import PerplexityTransformer
-from sklstruct.loglinear import PENALTIES, SOLVERS, AutoSolver, Checkpoint
+from sklstruct.loglinear import PENALTIES, AutoSolver, Checkpoint
+from sklstruct.loglinear._solvers import SOLVERS
 from sklstruct.metrics import LikelihoodScorer
 from sklstruct.mixture import MixtureLM
 from sklstruct.smoothing import GrownLM, WittenBellLM

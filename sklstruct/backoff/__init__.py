@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ._counting import (
         bytes_per_token,
         count_parts,
-        count_paths,
         count_text,
         count_windows,
     )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ._pairs import pairs_of_arrays, pairs_of_keys
     from ._paths import find_paths, tree_of_paths
     from ._runs import Column, CountRuns, Level, RunFile, Spill, Stored, column_streams
-    from ._suffix_tree import expand_pairs, expand_tree, find_histories, suffix_tree
+    from ._suffix_tree import expand_pairs, expand_tree, find_histories
     from ._tree import ContextTree as ContextTree
     from ._tree import tree_of_arrays, tree_of_windows
     from ._vectorizer import SuffixTreeVectorizer as SuffixTreeVectorizer

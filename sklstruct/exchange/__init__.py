@@ -7,6 +7,6 @@ from .._lazy import face
 if TYPE_CHECKING:
     from ._att import att_lines
     from ._container import Container, labels_of, put_labels
-    from ._formats import FORMATS, format_to_write, read, write
+    from ._formats import format_to_write, read, write
 else:
     __all__, __getattr__, __dir__ = face(__name__)

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from ._interpolate import interpolate as interpolate
     from ._language_model import LanguageModel as LanguageModel
     from ._perplexity import PerplexityTransformer as PerplexityTransformer
-    from ._perplexity import normalize_ccnet
     from ._quality import named_estimator as named_estimator
     from ._reports import compare as compare
     from ._weighted_automaton import WeightedAutomaton as WeightedAutomaton

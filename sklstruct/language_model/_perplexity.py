@@ -91,7 +91,7 @@ def normalize_ccnet(line: str) -> str:
 
     Examples
     --------
-    >>> from sklstruct.language_model import normalize_ccnet
+    >>> from sklstruct.language_model._perplexity import normalize_ccnet
     >>> normalize_ccnet(" Café ２０:15 “Ünï” ")
     'cafe 00:00 "uni"'
     """

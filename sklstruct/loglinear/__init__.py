@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ._penalties import ProximalPenalty as ProximalPenalty
     from ._penalties import TreeL2 as TreeL2
     from ._penalties import TreeLinf as TreeLinf
-    from ._solvers import SOLVERS
     from ._solvers import ActiveSetSolver as ActiveSetSolver
     from ._solvers import AutoSolver as AutoSolver
     from ._solvers import DiagonalSolver as DiagonalSolver

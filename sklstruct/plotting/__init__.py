@@ -7,7 +7,6 @@ from .._lazy import face
 if TYPE_CHECKING:
     from ._analysis import DepthLossDisplay as DepthLossDisplay
     from ._analysis import WeightsByDepthDisplay as WeightsByDepthDisplay
-    from ._display import Display
     from ._lattice import LatticeDisplay as LatticeDisplay
     from ._perplexity import PerplexityDisplay as PerplexityDisplay
     from ._taxonomy import TaxonomyDisplay as TaxonomyDisplay

@@ -9,8 +9,9 @@ from _families import public_estimators
 from sklearn.base import clone
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM, SuffixTreeVectorizer
-from sklstruct.backoff import Counted, count_paths, count_windows
+from sklstruct.backoff import Counted, count_windows
 from sklstruct.backoff._batches import decayed
+from sklstruct.backoff._counting import count_paths
 from sklstruct.backoff._estimator import BackoffClassifier
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import StructuredLogLinearLMCV

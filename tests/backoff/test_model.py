@@ -12,13 +12,8 @@ from scipy import stats
 
 from sklstruct.backoff import BackoffModel, _order
 from sklstruct.backoff._trees_fast import Path
-from sklstruct.context_tree import (
-    ContextTree,
-    Histories,
-    Pairs,
-    find_histories,
-    suffix_tree,
-)
+from sklstruct.context_tree import ContextTree, Histories, Pairs, find_histories
+from sklstruct.context_tree._suffix_tree import suffix_tree
 from sklstruct.symbols import Labels
 
 

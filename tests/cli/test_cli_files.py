@@ -397,7 +397,7 @@ def test_utf8_in_any_locale(folder):
 SLOW = """
 import sys, time
 from sklstruct._cli import main
-from sklstruct.exchange import FORMATS
+from sklstruct.exchange._formats import FORMATS
 write = FORMATS["arpa"].write
 def slow(model, **options):
     put = write(model, **options)

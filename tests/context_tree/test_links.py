@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklstruct.context_tree import ContextTree, Histories, Pairs, suffix_tree
+from sklstruct.context_tree import ContextTree, Histories, Pairs
 from sklstruct.context_tree._links import (
     close_links,
     drop_newest,
@@ -12,6 +12,7 @@ from sklstruct.context_tree._links import (
     newest_symbols,
     nodes_ending_in,
 )
+from sklstruct.context_tree._suffix_tree import suffix_tree
 
 
 def tree_of(contexts, n_symbols, build=ContextTree.from_histories):

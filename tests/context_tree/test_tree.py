@@ -17,11 +17,11 @@ from sklstruct.context_tree import (
     find_histories,
     find_paths,
     merge_counts,
-    suffix_tree,
     tree_of_paths,
     tree_of_windows,
 )
 from sklstruct.context_tree._paths import path_arrays
+from sklstruct.context_tree._suffix_tree import suffix_tree
 from sklstruct.symbols._encoding import sliding_base
 
 BUILD = {False: ContextTree.from_histories, True: suffix_tree}

@@ -16,7 +16,7 @@ from sklstruct import KneserNeyLM, LanguageModel, exchange
 from sklstruct._files import COMPRESSIONS
 from sklstruct.backoff import BackoffModel
 from sklstruct.context_tree import ContextTree, Pairs
-from sklstruct.exchange._formats import Format, format_to_write
+from sklstruct.exchange._formats import FORMATS, Format, format_to_write
 from sklstruct.symbols import Labels
 
 TEXT = ["the cat sat", "the dog ran", "a cat ran", "the dog sat down"]
@@ -55,11 +55,9 @@ def write_json(model, *, indent=None):
     return put
 
 
-@pytest.fixture(params=[*exchange.FORMATS, "json of a stranger"])
+@pytest.fixture(params=[*FORMATS, "json of a stranger"])
 def format(request, monkeypatch):
-    monkeypatch.setitem(
-        exchange.FORMATS, "json of a stranger", Format(read_json, write_json)
-    )
+    monkeypatch.setitem(FORMATS, "json of a stranger", Format(read_json, write_json))
     return request.param
 
 
@@ -73,7 +71,7 @@ def test_every_reader_and_writer_is_in_the_table():
             if rest and way in first and inspect.isfunction(function):
                 parameters = list(inspect.signature(function).parameters)
                 if parameters[: len(first[way])] == first[way]:
-                    known = [getattr(entry, way) for entry in exchange.FORMATS.values()]
+                    known = [getattr(entry, way) for entry in FORMATS.values()]
                     assert function in known, (
                         f"{name}: add its format to FORMATS in "
                         "sklstruct/exchange/_formats.py"
@@ -168,22 +166,20 @@ def test_options_belong_to_the_format(format):
     assert not file.getvalue()
     with pytest.raises(TypeError, match=r"no_such is not an option to read the format"):
         exchange.read("no such file", format=format, no_such=1)
-    known = ", ".join(exchange.FORMATS)
+    known = ", ".join(FORMATS)
     message = f"^format must be one of {known}, got 'no such format'$"
     with pytest.raises(ValueError, match=message):
         exchange.read(io.BytesIO(), format="no such format")
 
 
-@pytest.mark.parametrize("name", exchange.FORMATS)
+@pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("way", ["read", "write"])
 def test_formats_and_their_options_are_documented(way, name):
     method = {"read": LanguageModel.load, "write": LanguageModel.save}[way]
     text = method.__doc__
     where = f"add it to the docstring of `LanguageModel.{method.__name__}`"
     assert f'"{name}"' in text, f"format {name}: {where}"
-    parameters = inspect.signature(
-        getattr(exchange.FORMATS[name], way)
-    ).parameters.values()
+    parameters = inspect.signature(getattr(FORMATS[name], way)).parameters.values()
     for option in (p.name for p in parameters if p.kind is p.KEYWORD_ONLY):
         assert f"`{option}`" in text, f"option {option} of {name}: {where}"
 
@@ -191,8 +187,8 @@ def test_formats_and_their_options_are_documented(way, name):
 @pytest.mark.parametrize("packed", ["", ".gz", ".bz2", ".xz"])
 def test_the_name_of_a_file_tells_its_format(packed, monkeypatch):
     stranger = Format(read_json, write_json, suffixes=(".json", ".jsn"))
-    monkeypatch.setitem(exchange.FORMATS, "json", stranger)
-    for name, format in exchange.FORMATS.items():
+    monkeypatch.setitem(FORMATS, "json", stranger)
+    for name, format in FORMATS.items():
         for suffix in format.suffixes:
             assert format_to_write(f"a.folder/model{suffix}{packed}") == name
     with pytest.raises(ValueError, match="the suffix gives the format"):
@@ -216,18 +212,18 @@ def test_a_format_may_be_a_zip_archive(monkeypatch):
             return read_json(archive.open("a"), label)
 
     model, file = fitted().backoff_model_, io.BytesIO()
-    monkeypatch.setitem(exchange.FORMATS, "zip", Format(read, write, b"PK\x03\x04"))
+    monkeypatch.setitem(FORMATS, "zip", Format(read, write, b"PK\x03\x04"))
     exchange.write(model, file, format="zip")
     file.seek(0)
     assert_same(exchange.read(file), model)
-    monkeypatch.delitem(exchange.FORMATS, "zip")
+    monkeypatch.delitem(FORMATS, "zip")
     file.seek(0)
     with pytest.raises(ValueError, match="a zip archive"):
         exchange.read(file)
 
 
 def test_options_reach_the_format(monkeypatch):
-    monkeypatch.setitem(exchange.FORMATS, "json", Format(read_json, write_json))
+    monkeypatch.setitem(FORMATS, "json", Format(read_json, write_json))
     model, file = fitted(), io.BytesIO()
     model.save(file, format="json", indent=2)
     assert file.getvalue().startswith(b"{\n  ")

@@ -15,7 +15,7 @@ from sklstruct import (
     exchange,
 )
 from sklstruct.compat import kenlm
-from sklstruct.exchange import FORMATS
+from sklstruct.exchange._formats import FORMATS
 from sklstruct.loglinear import lam_path
 from sklstruct.symbols import Labels
 

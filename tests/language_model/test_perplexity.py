@@ -17,12 +17,8 @@ from sklearn.utils.estimator_checks import (
 )
 
 from sklstruct.compat.kenlm import Model
-from sklstruct.language_model import (
-    LanguageModel,
-    PerplexityTransformer,
-    _perplexity,
-    normalize_ccnet,
-)
+from sklstruct.language_model import LanguageModel, PerplexityTransformer, _perplexity
+from sklstruct.language_model._perplexity import normalize_ccnet
 from sklstruct.smoothing import AdditiveLM, WittenBellLM
 
 TEXT = ["the cat sat", "the dog sat", "the cat ran", "cafe 000 ran"] * 3

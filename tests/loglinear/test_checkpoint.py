@@ -28,7 +28,6 @@ from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import (
     L1,
     L2,
-    SOLVERS,
     AutoSolver,
     Checkpoint,
     DiagonalSolver,
@@ -37,6 +36,7 @@ from sklstruct.loglinear import (
 )
 from sklstruct.loglinear._joint_solver import JointBlock, _Passes
 from sklstruct.loglinear._loss import LogLinearLoss
+from sklstruct.loglinear._solvers import SOLVERS
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import GrownLM, KneserNeyLM, WittenBellLM
 

@@ -19,7 +19,6 @@ from sklstruct.exchange import write
 from sklstruct.loglinear import (
     L1,
     L2,
-    SOLVERS,
     AutoSolver,
     BoundPenalty,
     DiagonalSolver,
@@ -31,6 +30,7 @@ from sklstruct.loglinear import (
     _problem,
 )
 from sklstruct.loglinear import PENALTIES as OF_NAME
+from sklstruct.loglinear._solvers import SOLVERS
 from sklstruct.symbols import Labels, context_windows
 
 PENALTIES = sorted(OF_NAME)

@@ -14,15 +14,10 @@ from sklearn.preprocessing import FunctionTransformer
 from sklstruct.context_tree import SuffixTreeVectorizer
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import (
-    PENALTIES,
-    SOLVERS,
-    ActiveSetSolver,
-    DiagonalSolver,
-    lam_path,
-)
+from sklstruct.loglinear import PENALTIES, ActiveSetSolver, DiagonalSolver, lam_path
 from sklstruct.loglinear._fit import Fit, bind
 from sklstruct.loglinear._gap import next_share
+from sklstruct.loglinear._solvers import SOLVERS
 
 FITS = [
     (solver, penalty, positive)

@@ -23,7 +23,6 @@ from sklstruct.loglinear import (
     L1,
     L2,
     PENALTIES,
-    SOLVERS,
     DiagonalSolver,
     ElasticNet,
     FistaSolver,
@@ -37,7 +36,7 @@ from sklstruct.loglinear import (
 )
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._problem import Problem
-from sklstruct.loglinear._solvers import Job
+from sklstruct.loglinear._solvers import SOLVERS, Job
 from sklstruct.loglinear._solvers._tree_metric import TreeMetric
 from sklstruct.loglinear._start import kneser_ney_weights, ridge_weights
 from sklstruct.smoothing import KneserNeyLM

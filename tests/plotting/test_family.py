@@ -13,7 +13,7 @@ from importlib import import_module
 import pytest
 
 import sklstruct.plotting
-from sklstruct.plotting import Display
+from sklstruct.plotting._display import Display
 
 DISPLAYS = [
     thing
