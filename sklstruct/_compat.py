@@ -101,6 +101,8 @@ if MYPY:
             sequential_subtasks: bool = True,
         ) -> Any: ...
 
+    class TextEstimator(BaseEstimator): ...
+
     class _BaseComposition(BaseEstimator):
         def _get_params(self, attr: str, deep: bool = True) -> dict[str, Any]: ...
         def _set_params(self, attr: str, **params: Any) -> Self: ...
@@ -140,6 +142,10 @@ else:
 
         _doc_link_module = "sklstruct"
 
+        # scikit-learn sets them by functions, which pyright does not follow.
+        n_features_in_: int
+        feature_names_in_: Any
+
         def __getstate__(self):
             return stored(self)
 
@@ -161,6 +167,16 @@ else:
                 if public and name in getattr(module, "__all__", ()):
                     return f"{docs.rstrip('/')}/generated/{package}.{name}.html"
             return ""
+
+    # Here, because pyright reads the base class as one of two after this statement.
+    class TextEstimator(BaseEstimator):
+        """Base of the estimators for sentences or documents."""
+
+        def __sklearn_tags__(self) -> Any:
+            tags = super().__sklearn_tags__()
+            tags.input_tags.two_d_array = False
+            tags.input_tags.one_d_array = tags.input_tags.string = True
+            return tags
 
     try:
         from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
@@ -241,13 +257,3 @@ def check_weights(
 
 
 HAS_CALLBACKS = CallbackSupportMixin.__module__ != __name__
-
-
-class TextEstimator(BaseEstimator):
-    """Base of the estimators for sentences or documents."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.one_d_array = tags.input_tags.string = True
-        return tags

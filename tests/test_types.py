@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import json
 import re
 import subprocess
 import sys
@@ -39,9 +40,34 @@ def test_package_has_no_errors():
     assert not mypy()
 
 
+def pyright(file):
+    """The errors in a file, by the checker of many editors."""
+    reason = 'basedpyright is missing: pip install ".[peers]"'
+    pytest.importorskip("basedpyright", reason=reason)
+    settings = {
+        "include": [str(file)],
+        "extraPaths": [str(ROOT)],  # an editable package is not found otherwise
+        "typeCheckingMode": "basic",
+    }
+    config = file.with_name("pyrightconfig.json")
+    config.write_text(json.dumps(settings), encoding="utf-8")
+    command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable]
+    done = subprocess.run(
+        [*command, "-p", config], capture_output=True, text=True, cwd=file.parent
+    )
+    assert " errors, " in done.stdout, done.stdout + done.stderr
+    return [line for line in done.stdout.splitlines() if "- error:" in line]
+
+
+CHECKERS = pytest.mark.parametrize("checker", [mypy, pyright])
+
+
+@CHECKERS
 @pytest.mark.processes
-def test_client_has_no_errors():
-    assert not mypy(CLIENT)
+def test_client_has_no_errors(checker, tmp_path):
+    file = tmp_path / "client.py"
+    file.write_text(CLIENT.read_text(encoding="utf-8"), encoding="utf-8")
+    assert not checker(file)
 
 
 def test_every_public_estimator_is_in_the_client():
@@ -137,8 +163,9 @@ def test_types_name_the_options_that_are_valid():
     assert n > 10
 
 
+@CHECKERS
 @pytest.mark.processes
-def test_documented_attributes_are_known(tmp_path):
+def test_documented_attributes_are_known(checker, tmp_path):
     """Attributes that `fit` sets by their names must be annotated in the class."""
     docscrape = pytest.importorskip(
         "numpydoc.docscrape", reason='numpydoc is missing: pip install ".[peers]"'
@@ -152,7 +179,7 @@ def test_documented_attributes_are_known(tmp_path):
         lines += [f"    model.{name}" for name in [*names, "get_params", "misspelt"]]
     file = tmp_path / "client.py"
     file.write_text("\n".join(lines), encoding="utf-8")
-    found = mypy(file)
+    found = checker(file)
     assert len(found) == sum("misspelt" in line for line in lines) > 50
     assert all("misspelt" in line for line in found), found
 
