@@ -431,11 +431,20 @@ def faces_in_use():
         for imported in objects
         if source and room(name) != room(source)
     }
+    packages = {
+        alias.name  # from .. import exchange
+        for found in nodes().values()
+        for node in found
+        if isinstance(node, ast.ImportFrom) and node.module is None
+        for alias in node.names
+    }
     used |= {
         (f"{node.value.id}/__init__.py", node.attr)
         for found in nodes().values()
         for node in found
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in packages
     }
     for name, found in nodes().items():
         if not name.endswith("/__init__.py") or not lazy(found):

@@ -13,6 +13,7 @@ from .._compat import HAS_CALLBACKS
 from .._description import shown
 from ..backoff import mix
 from ..language_model import LanguageModel, interpolate
+from ..language_model._saving import table_of
 from ..symbols import NumberedText, TextFile, join_symbols
 from ._arguments import MODELS
 from ._files import is_pickle, label_of, read_words, source_of
@@ -154,14 +155,17 @@ def sample(arguments: argparse.Namespace) -> None:
 
 def mix_models(arguments: argparse.Namespace) -> None:
     """``sklstruct mix`` for models that are not tables, or with learned weights."""
-    models = []
+    models, tables = [], []
     for path in arguments.models:
         models.append(load(arguments, path))
-        has_table = hasattr(models[-1], "backoff_model_")
-        if not has_table and not is_pickle(arguments.output):
-            raise ValueError(
-                f"{path} is not a table of n-grams; give -o a name that ends in .pkl"
-            )
+        if not is_pickle(arguments.output):
+            try:
+                tables.append(table_of(models[-1]))
+            except AttributeError as exc:
+                raise ValueError(
+                    f"{path} is not a table of n-grams; give -o a name that ends in "
+                    f".pkl. {exc}"
+                ) from exc
     text = None if arguments.tune is None else text_of([arguments.tune])
     with progress(arguments, "mixing"):
         lm = interpolate(models, text, weights=arguments.weights or "em")
@@ -169,7 +173,6 @@ def mix_models(arguments: argparse.Namespace) -> None:
     if is_pickle(arguments.output):
         save_pickle(arguments, lm)
     else:
-        tables = [model.backoff_model_ for model in models]
         save_table(arguments, mix(tables, mixture.weights_))
     figures = {
         "weights": list(zip(arguments.models, mixture.weights_.tolist())),

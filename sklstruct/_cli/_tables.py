@@ -107,8 +107,10 @@ def load_table(arguments: argparse.Namespace, path: str) -> BackoffModel:
     with progress(arguments, f"reading {path}"):
         if not is_pickle(path):
             return exchange.read(source_of(path))
+        from ..language_model._saving import table_of
+
         try:
-            return load_pickle(path).backoff_model_
+            return table_of(load_pickle(path))
         except AttributeError as exc:
             raise ValueError(f"{path}: {exc}") from exc
 
@@ -134,7 +136,9 @@ def prune(arguments: argparse.Namespace) -> None:
         raise ValueError("--threshold, --to or --vocabulary is needed")
     model = load_table(arguments, arguments.model)
     with progress(arguments, f"pruning {model.n_pairs} n-grams"):
-        words = vocabulary and read_words(vocabulary, arguments.quiet)
+        words = None
+        if vocabulary is not None:
+            words = read_words(vocabulary, arguments.quiet)
         model = prune_model(model, threshold, to=to, vocabulary=words)
     save_table(arguments, model)
 

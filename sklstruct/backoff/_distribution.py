@@ -87,6 +87,32 @@ class Distribution:
 
     gate_depths : tuple of int
         The depth of each tree of contexts for which `gate_features` has columns.
+
+    See Also
+    --------
+    sklstruct.language_model.LanguageModel : With any classifier as its estimator, a
+        model of sentences that scores, samples and decodes.
+
+    Examples
+    --------
+    A distribution that defines only its rows; here contexts are arrays of shape
+    (n_samples, 1):
+
+    >>> import numpy as np
+    >>> from sklstruct.backoff import Distribution
+    >>> class Nearest(Distribution):
+    ...     n_classes = 4
+    ...     def rows(self, at):
+    ...         proba = np.exp(-np.abs(np.arange(self.n_classes) - at))
+    ...         return np.log(proba / proba.sum(axis=1, keepdims=True))
+    >>> model, contexts = Nearest(), np.array([[0], [3]])
+    >>> model.target(contexts, np.array([0, 1])).round(3).tolist()
+    [-0.44, -2.44]
+    >>> classes, log_prob = model.best(contexts, 2)
+    >>> classes.tolist()
+    [[0, 1], [3, 2]]
+    >>> model.draw(contexts, np.array([0.9, 0.1])).tolist()
+    [2, 1]
     """
 
     n_classes: int

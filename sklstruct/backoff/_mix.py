@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import as_shares
+from .._warnings import warn
 from ..context_tree import Pairs, pairs_of_keys, tree_of_windows
 from ..symbols import Labels, union_labels
 from ._model import BackoffModel, check_model
@@ -32,6 +33,7 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
     its unknown word keeps its probability.
 
     ValueError if models is empty, the marks of models differ, or a weight is negative.
+    UserWarning if there are several models.
     """
     models = list(models)
     if not models:
@@ -43,6 +45,12 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
     labels = union_labels([model.labels for model in models])
     if labels.symbols is None and len({model.n_symbols for model in models}) > 1:
         raise ValueError("models have different numbers of symbols, without labels")
+    if len(models) > 1:
+        warn(
+            "models: a file holds one table of n-grams. N-grams that no model of the "
+            "mixture lists have approximate probabilities; a pickle (joblib.dump, or "
+            "-o with a name in .pkl) keeps the mixture itself"
+        )
     pairs = _union(models, labels)
     windows, nodes = pairs.tree.windows(), pairs.nodes()
     proba = np.zeros(pairs.n_pairs)

@@ -95,9 +95,9 @@ def prune(
             P'(\langle unk\rangle \mid n) = P(\langle unk\rangle \mid n) + \sum_{w
             \notin \mathtt{vocabulary}} P(w \mid n) .
 
-        The probabilities of the words that stay do not change. Contexts with removed
-        words are removed. Marks always stay, and words that the model lacks stay
-        unknown.
+        After a context n without removed words, the probabilities of the words that
+        stay do not change. Contexts with removed words are removed. Marks always stay,
+        and words that the model lacks stay unknown.
 
     method : {"entropy", "weighted_difference", "count"}, default="entropy"
         ``"weighted_difference"`` is :math:`p(h, y) [\log p(y \mid h) - \log b(h)
@@ -109,7 +109,7 @@ def prune(
         model's probabilities of its symbols (the start mark has the probability of the
         end mark). Kneser-Ney smoothing needs the counts, as its lower orders are not
         models of the text [3]_, and so does ``"count"``. With `vocabulary`, count with
-        a `LanguageModel` of this vocabulary.
+        a `LanguageModel` of the words that model and vocabulary share.
 
     Returns
     -------
@@ -168,6 +168,8 @@ def prune(
         raise ValueError("threshold, to or vocabulary must be given")
     if threshold is not None and to is not None:
         raise ValueError("threshold and to: give one of them, and not both")
+    if counts is not None:
+        check_counted(counts, "counts")
     least = None if threshold is None else check_threshold(threshold, method)
     if vocabulary is not None:
         model = with_vocabulary(model, vocabulary)
@@ -254,7 +256,6 @@ def check_size(model: BackoffModel, to: int | str) -> Size:
 
 def counts_beside(model: BackoffModel, counted: Counted) -> np.ndarray:
     """The count of each pair of a model, 0 for a pair that was not counted."""
-    check_counted(counted, "counts")
     old, new = model.labels, counted.labels
     what = "counts"
     if not (
@@ -264,7 +265,7 @@ def counts_beside(model: BackoffModel, counted: Counted) -> np.ndarray:
         raise ValueError(
             "counts: the words that were counted are not those of the model; count the "
             "text with the LanguageModel that was fitted, or if vocabulary is given, "
-            "with a LanguageModel of this vocabulary"
+            "with a LanguageModel of the words that model and vocabulary share"
         )
     if counted.depth < model.max_depth:
         raise ValueError(

@@ -1,7 +1,8 @@
 """The arcs of a back-off model as the kernels read them, and their upper bounds.
 
-`max_backoff` computes the two columns of MAX-ARPA, from the longest contexts to the
-root, in O(arcs log arcs of a context).
+`max_backoff` computes the largest probability of each arc and the largest back-off
+factor of each context over longer histories, from the longest contexts to the root, in
+O(arcs log arcs of a context).
 """
 
 from libc.math cimport INFINITY

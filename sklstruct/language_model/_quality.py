@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from .._checkpoint import Checkpoint, keeps_state
@@ -182,7 +183,8 @@ def merge_warnings(estimator: Any, analyzer: str) -> Iterator[None]:
 
 
 def check_depths(estimator: Any, max_depth: int, alone: bool = True) -> None:
-    """ValueError if `max_depth` of a part differs from that of the `LanguageModel`.
+    """ValueError if `max_depth` of a part differs from that of the `LanguageModel`,
+    or a fitted language model inside reads longer contexts.
 
     alone: False for a model of a mixture, whose contexts may be shorter.
     """
@@ -200,6 +202,16 @@ def check_depths(estimator: Any, max_depth: int, alone: bool = True) -> None:
         if not all(isinstance(step, SuffixTreeVectorizer) for step in parts[:-1]):
             return
     for part in parts:
+        fitted: Any = getattr(part, "estimator", None)
+        if isinstance(part, FrozenEstimator) and (
+            hasattr(fitted, "__sklstruct_over_ids__")
+            and fitted.__sklearn_is_fitted__()
+            and (depth := fitted.predictor.max_depth) > max_depth
+        ):
+            raise ValueError(
+                f"max_depth={max_depth}: a fitted {type(fitted).__name__} inside the "
+                f"estimator reads contexts of {depth} words; set max_depth={depth}"
+            )
         if not isinstance(part, BackoffClassifier | SuffixTreeVectorizer):
             continue
         depth = getattr(part, "max_depth", None)

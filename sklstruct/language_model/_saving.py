@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import exchange
 from .._files import check_path
-from .._warnings import warn
 from ..backoff import BackoffModel, mix
 from ..backoff._model import check_model
 from ..symbols import Labels, need_symbols, object_array
@@ -26,8 +25,6 @@ class FilesMixin:
         def __init__(self, **params: Any) -> None: ...
         def _validate_params(self) -> None: ...
         def _set_fitted(self, estimator: Any, labels: Labels, tree: Any) -> None: ...
-
-        estimator_: Any
 
         @property
         def backoff_model_(self) -> BackoffModel: ...
@@ -79,9 +76,9 @@ class FilesMixin:
         Raises
         ------
         AttributeError
-            If the model is not a table of n-grams: a model over refined contexts, and a
-            mixture whose weights depend on the history. ``joblib.dump`` keeps any
-            model.
+            If the model is not a table of n-grams, such as a model over refined
+            contexts, a factored model, and a mixture that was trained as a whole or
+            whose weights depend on the history. ``joblib.dump`` keeps any model.
         ValueError
             If a symbol cannot be written (empty, or with white space in it).
         TypeError
@@ -107,9 +104,7 @@ class FilesMixin:
         check_is_fitted(self)
         format = exchange.format_to_write(path, format, "path")
         try:
-            model = _table_of_mixture(self.estimator_)
-            if model is None:
-                model = self.backoff_model_
+            model = table_of(self)
         except AttributeError as error:
             raise AttributeError(
                 "save needs a model that is a BackoffModel; joblib.dump(model, path) "
@@ -183,7 +178,7 @@ class FilesMixin:
         out_of_vocabulary: str = "error",
         analyzer: Analyzer | None = None,
     ) -> Self:
-        """Make a language model of a back-off model, such as a pruned or mixed model.
+        """Make a language model of a back-off model, such as a pruned model.
 
         Parameters
         ----------
@@ -240,22 +235,29 @@ class FilesMixin:
         return out
 
 
-def _table_of_mixture(estimator: Any) -> BackoffModel | None:
-    """One table for a mixture of fitted tables with constant weights, or None."""
-    if getattr(estimator, "weights_", None) is None:
-        return None
+def table_of(model: Any) -> BackoffModel:
+    """The n-grams that a file of a fitted model holds, for a mixture those of all
+    models; AttributeError for models that are not tables.
+    """
+    mixture = getattr(model, "estimator_", None)
+    if not hasattr(mixture, "weights_"):
+        return model.backoff_model_
     from ..mixture import MixtureLM
 
-    if not isinstance(estimator, MixtureLM):
-        return None
-    fitted = [getattr(model, "estimator", None) for _, model in estimator.models]
-    windows = [model for model in fitted if isinstance(model, WindowClassifier)]
-    if len(windows) < len(fitted):
-        return None
-    mixed = mix([each.model.backoff_model_ for each in windows], estimator.weights_)
-    warn(
-        "path: a file holds one table of n-grams. N-grams that no model of the mixture "
-        "lists have approximate probabilities; joblib.dump(model, path) keeps the "
-        "mixture itself"
-    )
-    return mixed
+    if not isinstance(mixture, MixtureLM):
+        return model.backoff_model_
+    if mixture.weights_ is None:
+        raise AttributeError("the weights of the MixtureLM depend on the history")
+    tables = []
+    for name, part in mixture.models:
+        fitted = getattr(part, "estimator", None)
+        if not isinstance(fitted, WindowClassifier):
+            raise AttributeError(
+                f"{name!r} was trained inside the MixtureLM; train each model alone, "
+                "and mix the fitted models by interpolate"
+            )
+        try:
+            tables.append(table_of(fitted.model))
+        except AttributeError as error:
+            raise AttributeError(f"{name!r} of the MixtureLM: {error}") from None
+    return mix(tables, mixture.weights_)

@@ -499,6 +499,8 @@ def test_prune_to_refuses():
         prune(model)
     with pytest.raises(ValueError, match="give one"):
         prune(model, 1e-3, to=50)
+    with pytest.raises(TypeError, match="counts must be"):
+        prune(model, vocabulary=["a"], counts="the text")
 
 
 @pytest.mark.parametrize("seed, n, width, n_symbols", [(1, 30, 6, 4), (0, 60, 3, 6)])

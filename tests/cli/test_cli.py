@@ -280,6 +280,8 @@ def test_prune_to_a_size_and_to_words(model, capsys):
     assert run(*given) == 0 and same_scores("r.arpa", smaller)
     assert run(*given, "--to", 200) == 0
     assert same_scores("r.arpa", prune(smaller, to=200))
+    assert run("prune", "m.arpa", "-o", "x.arpa", "--vocabulary", "") == 1
+    assert "no such file" in capsys.readouterr().err
     assert run("prune", "m.arpa", "-o", "x.arpa") == 1
     assert "--to or --vocabulary is needed" in capsys.readouterr().err
 
@@ -321,8 +323,18 @@ def test_mix(model, folder, capsys):
     capsys.readouterr()
     assert run("mix", "m.arpa", "o.bin", "--weights", "1", "-o", "x.arpa") == 1
     assert "1 numbers for 2 models" in capsys.readouterr().err
-    assert run("mix", "m.arpa", "both.pkl", "--weights", "1,0", "-o", "x.arpa") == 1
-    assert "both.pkl is not a table" in capsys.readouterr().err
+    # The pickle of a mixture is read as the table that a file of the mixture has.
+    assert run("convert", "both.pkl", "x.sklm") == 0
+    assert run(*given, "-o", "y.sklm") == 0
+    assert "approximate probabilities" in capsys.readouterr().err
+    assert Path("x.sklm").read_bytes() == Path("y.sklm").read_bytes()
+    assert run("mix", "m.arpa", "both.pkl", "--weights", "0.5,0.5", "-o", "z.sklm") == 0
+    lm = interpolate(["m.arpa", "o.bin"], TEXT[300:], weights="by_depth")
+    Path("d.pkl").write_bytes(pickle.dumps(lm))
+    capsys.readouterr()
+    assert run("mix", "m.arpa", "d.pkl", "--weights", "1,0", "-o", "x.arpa") == 1
+    said = capsys.readouterr().err
+    assert "d.pkl is not a table" in said and "depend on the history" in said
 
 
 @pytest.mark.processes

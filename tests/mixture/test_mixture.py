@@ -25,7 +25,7 @@ from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM, _gates
 from sklstruct.mixture._gates import GATES, em_weights
-from sklstruct.smoothing import GrownLM
+from sklstruct.smoothing import GrownLM, WittenBellLM
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
 N_WORDS = 9
@@ -566,9 +566,37 @@ def test_the_file_of_a_mixture(tmp_path):
     # Every n-gram of the training text is explicit in both.
     assert union.perplexity(text) == pytest.approx(model.perplexity(text), rel=1e-8)
     assert union.backoff_model_.order == 3
-    by_depth = LanguageModel(MixtureLM(models, weights="by_depth"), max_depth=2)
-    with pytest.raises(AttributeError, match="backoff_model_ needs"):
-        by_depth.fit(text).save(tmp_path / "mixed.arpa")
+    # A mixture of mixtures; others say why they are not a table.
+    both = [("all", FrozenEstimator(model)), *models]
+    for members, weights, message in [
+        (both, [0, 1, 0], None),
+        (models, "by_depth", "weights of the MixtureLM depend on the history"),
+        ([("wb", WittenBellLM()), *models], [0.2, 0.4, 0.4], "'wb' was trained inside"),
+        ([("f", FrozenEstimator(LanguageModel(FactoredLM(), max_depth=2).fit(text)))],
+         [1], "'f' of the MixtureLM: .* not FactoredLM"),
+    ]:  # fmt: skip
+        lm = LanguageModel(MixtureLM(members, weights=weights), max_depth=2).fit(text)
+        if message is None:
+            lm.save(tmp_path / "one.arpa")
+            one = LanguageModel.load(tmp_path / "one.arpa")
+            assert one.perplexity(text) == pytest.approx(fitted[0].perplexity(text))
+        else:
+            with pytest.raises(AttributeError, match=message):
+                lm.save(tmp_path / "mixed.arpa")
+
+
+def test_fitted_models_keep_the_length_of_their_contexts():
+    fitted = LanguageModel(WittenBellLM(), max_depth=3).fit(SENTENCES)
+    mixture = MixtureLM([("deep", FrozenEstimator(fitted)), ("kn", KneserNeyLM())])
+    for depth in (1, 2):
+        with pytest.raises(ValueError, match="contexts of 3 words; set max_depth=3"):
+            LanguageModel(mixture, max_depth=depth).fit(SENTENCES)
+    model = LanguageModel(mixture, max_depth=3).fit(SENTENCES)
+    state, of_words = model.begin(), []
+    for word in [*SENTENCES[0].split(), "</s>"]:
+        log_prob, state = model.advance(state, word)
+        of_words.append(log_prob)
+    np.testing.assert_allclose(of_words, model.token_log_proba(SENTENCES[:1])[0])
 
 
 @pytest.mark.parametrize("name", ["classes", "weights"])
