@@ -6,8 +6,9 @@ import pytest
 from sklstruct.symbols import stream_windows
 
 
-@pytest.mark.parametrize("width", [1, 2, 5])
-@pytest.mark.parametrize("n_tokens", [0, 1, 2, 5, 6, 9])
+@pytest.mark.parametrize(
+    "n_tokens, width", [(9, 2), (0, 1), (1, 1), (2, 1), (5, 5), (6, 5)]
+)
 def test_every_token_with_the_tokens_before_it(n_tokens, width):
     tokens = np.random.default_rng(0).integers(0, 9, n_tokens).astype(np.int32)
     windows, targets = stream_windows(tokens, width)
