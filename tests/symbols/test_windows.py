@@ -1,9 +1,10 @@
-"""Windows of a stream of tokens."""
+"""Streams of tokens, and their windows."""
 
 import numpy as np
 import pytest
 
-from sklstruct.symbols import stream_windows
+from sklstruct.symbols import number_sentences, stream_windows
+from sklstruct.symbols._sentences import token_stream
 
 
 @pytest.mark.parametrize(
@@ -17,3 +18,12 @@ def test_every_token_with_the_tokens_before_it(n_tokens, width):
     ]
     assert list(zip(windows.tolist(), targets.tolist())) == expected
     assert windows.shape == (len(expected), width) and windows.dtype == np.int32
+
+
+def test_a_mark_may_have_the_number_0():
+    text = number_sentences(["a b", "", "b"])
+    table = np.array([2, 3], dtype=np.int32)
+    found = token_stream(text, table, start=0, end=1)
+    assert found.tolist() == [-1, 0, 2, 3, 1, -1, 0, 1, -1, 0, 3, 1]
+    found = token_stream(text, table, end=0, front=1)
+    assert found.tolist() == [-1, -1, 2, 3, 0, -1, 0, -1, 3, 0]
