@@ -451,6 +451,27 @@ def test_bad_trees(case):
         ContextTree(parent, symbol)
 
 
+def test_bad_pairs():
+    tree = ContextTree([-1, 0], [-1, 0])
+    for ptr, target, message in (
+        ([0, 2], [0, 1], "ptr must have 3 entries"),
+        ([0, 0, 1], [0], r"ptr\[1\] is 0"),
+        ([0, 2, 1], [0, 1], "ptr"),
+        ([0, 2, 3], [1, 0, 1], "target must start with 0, 1"),
+        ([0, 2, 3], [0, 1, 2], r"target\[2\] = 2"),
+        ([0, 2, 4], [0, 1, 1, 0], "target must rise strictly"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Pairs(tree, ptr, target)
+    pairs = Pairs(tree, [0, 2, 3], [0, 1, 1])
+    with pytest.raises(ValueError, match="count must have 3 entries"):
+        pairs.adjust_counts(np.ones(2))
+    for parent in ([-1, -1], [-1, -1, 3]):
+        state = vars(pairs) | {"_parent": np.array(parent, dtype=np.int32)}
+        with pytest.raises(ValueError, match="^parent"):
+            Pairs.__new__(Pairs).__setstate__(state)
+
+
 def test_too_few_symbols_and_other_misuse():
     with pytest.raises(ValueError, match="n_symbols=3 is below"):
         ContextTree([-1, 0], [-1, 3], 3)
