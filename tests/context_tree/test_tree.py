@@ -655,3 +655,6 @@ def test_the_level_at_which_a_search_begins_has_the_most_nodes():
     assert "entry" not in pickle.loads(pickle.dumps(tree)).__dict__
     root = ContextTree.from_histories(Histories.from_windows(X[:0], 2), 3)[0]
     assert root.find_windows(X).tolist() == [0, 0, 0, 0]
+    X = np.array([[0, 2], [1, 2]], dtype=np.int32)
+    tree, _ = ContextTree.from_histories(Histories.from_windows(X, 2), 3)
+    assert tree.entry[0] == tree.max_depth == 2
