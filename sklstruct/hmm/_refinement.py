@@ -195,7 +195,7 @@ class RefinementSolver:
                 else:
                     since += 1
                     rejected.append(q.path.copy())
-            if since > self.max_iter:
+            if since >= self.max_iter:
                 raise ValueError(
                     f"{self.max_iter} trials in a row were rejected: raise max_states, "
                     "so that the lattice fits, or the sentence has no possible path"

@@ -19,7 +19,7 @@ def by_windows(tokens, depth, n_symbols, n_classes, skip, weight=None):
 
 @pytest.mark.parametrize(
     *all_pairs(
-        depth=[0, 1, 2, 5, 40, 200],
+        depth=[1, 0, 5, 200],
         start=[True, False],
         end=[True, False],
         seed=range(3),

@@ -60,10 +60,9 @@ def contexts_of(tree):
     return [tuple(int(s) for s in c[::-1]) for c in tree.contexts()]
 
 
-@pytest.mark.parametrize("m", [0, 1, 2, 5, 9])
-@pytest.mark.parametrize("seed", range(3))
-def test_trie_is_the_set_of_suffixes_with_their_counts(seed, m):
-    X, y, weight = draw(seed)
+@pytest.mark.parametrize("m", [1, 0, 2, 5, 9])
+def test_trie_is_the_set_of_suffixes_with_their_counts(m):
+    X, y, weight = draw(m)
     tree, terminal = ContextTree.from_histories(Histories.from_windows(X, m), 3)
     pairs, count = Pairs.count(tree, terminal, y, 4, weight)
     c, t = brute_counts(X, y, weight, m)
@@ -86,7 +85,7 @@ def test_trie_is_the_set_of_suffixes_with_their_counts(seed, m):
         assert names[terminal[i]] == history(row, m)
 
 
-@pytest.mark.parametrize("min_count", [1, 2, 3, 7, 50])
+@pytest.mark.parametrize("min_count", [2, 1, 50])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_rare_contexts_are_not_made(min_count, weighted):
     for seed in range(4):
@@ -193,10 +192,9 @@ def test_numbering_is_canonical(collapse):
     assert np.array_equal(other_terminal, terminal[order])
 
 
-@pytest.mark.parametrize("m", [1, 3, 6])
-@pytest.mark.parametrize("seed", range(3))
-def test_collapsed_tree_merges_exactly_the_paths_without_a_choice(seed, m):
-    X, y, weight = draw(seed, width=6, missing=0.05)
+@pytest.mark.parametrize("m", [6, 1, 3])
+def test_collapsed_tree_merges_exactly_the_paths_without_a_choice(m):
+    X, y, weight = draw(m, width=6, missing=0.05)
     histories = Histories.from_windows(X, m)
     tree, terminal = suffix_tree(histories, 3)
     pairs, count = Pairs.count(tree, terminal, y, 4, weight)
@@ -379,7 +377,7 @@ def test_parents_of_pairs_are_found_where_they_were_not_counted():
     assert gap.parent.tolist() == [-1, -1, -1]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_merging_parts_is_counting_the_whole(seed):
     X, y, weight = draw(seed, n=400)
     weight = np.round(weight * 8)
@@ -401,7 +399,7 @@ def test_merging_parts_is_counting_the_whole(seed):
     assert np.array_equal(sums, count)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_selecting_keeps_what_was_asked_for_and_what_it_stands_on(seed):
     X, y, _ = draw(seed, n=200)
     tree, terminal = ContextTree.from_histories(Histories.from_windows(X, 4), 3)
@@ -453,6 +451,27 @@ def test_bad_trees(case):
         ContextTree(parent, symbol)
 
 
+def test_bad_pairs():
+    tree = ContextTree([-1, 0], [-1, 0])
+    for ptr, target, message in (
+        ([0, 2], [0, 1], "ptr must have 3 entries"),
+        ([0, 0, 1], [0], r"ptr\[1\] is 0"),
+        ([0, 2, 1], [0, 1], "ptr"),
+        ([0, 2, 3], [1, 0, 1], "target must start with 0, 1"),
+        ([0, 2, 3], [0, 1, 2], r"target\[2\] = 2"),
+        ([0, 2, 4], [0, 1, 1, 0], "target must rise strictly"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Pairs(tree, ptr, target)
+    pairs = Pairs(tree, [0, 2, 3], [0, 1, 1])
+    with pytest.raises(ValueError, match="count must have 3 entries"):
+        pairs.adjust_counts(np.ones(2))
+    for parent in ([-1, -1], [-1, -1, 3]):
+        state = vars(pairs) | {"_parent": np.array(parent, dtype=np.int32)}
+        with pytest.raises(ValueError, match="^parent"):
+            Pairs.__new__(Pairs).__setstate__(state)
+
+
 def test_too_few_symbols_and_other_misuse():
     with pytest.raises(ValueError, match="n_symbols=3 is below"):
         ContextTree([-1, 0], [-1, 3], 3)
@@ -497,7 +516,7 @@ def test_queries_check_their_ids(case):
         call(tree, pairs)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(3))
 def test_parents_of_pairs_that_are_found_again(seed):
     """Also where pairs are gone: a pair may have no parent pair."""
     rng = np.random.default_rng(seed)
@@ -562,7 +581,7 @@ def test_levels_of_a_pickle(end):
             again.__setstate__({**state, "level_ptr": np.array(levels)})
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("share", [0.5, 0.0, 1.0])
 def test_numbers_of_the_nearest_nodes_above(share):
     X, *_ = draw(0, n=200)
     tree, _ = ContextTree.from_histories(Histories.from_windows(X, 4), 3)
@@ -636,3 +655,6 @@ def test_the_level_at_which_a_search_begins_has_the_most_nodes():
     assert "entry" not in pickle.loads(pickle.dumps(tree)).__dict__
     root = ContextTree.from_histories(Histories.from_windows(X[:0], 2), 3)[0]
     assert root.find_windows(X).tolist() == [0, 0, 0, 0]
+    X = np.array([[0, 2], [1, 2]], dtype=np.int32)
+    tree, _ = ContextTree.from_histories(Histories.from_windows(X, 2), 3)
+    assert tree.entry[0] == tree.max_depth == 2

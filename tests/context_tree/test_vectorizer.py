@@ -297,8 +297,9 @@ def test_bad_sentences(sentences, error, words):
             context_windows(["a"], max_depth=depth)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8])
-@pytest.mark.parametrize("collapse", [False, True])
+@pytest.mark.parametrize(
+    "collapse, dtype", [(False, np.float64), (True, np.float32), (True, np.int8)]
+)
 def test_dense_output_has_the_values_of_the_sparse(collapse, dtype):
     X = np.random.default_rng(0).integers(0, 4, size=(60, 3))
     sparse = SuffixTreeVectorizer(max_depth=3, collapse=collapse, dtype=dtype)

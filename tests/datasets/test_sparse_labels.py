@@ -5,6 +5,7 @@ import gzip
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _cases import each_value
 from _oracles import sparse_settings
 from sklearn import config_context
 from sklearn.datasets import load_svmlight_file
@@ -25,8 +26,9 @@ def made(seed=0, n=50):
     return sp.csr_matrix(some @ X), sp.csr_matrix(some @ Y).astype(int)
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz", ".bz2", ".xz"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    *each_value(suffix=["", ".gz", ".bz2", ".xz"], dtype=[np.float32, np.float64])
+)
 def test_a_written_file_is_read_again(tmp_path, suffix, dtype):
     X, Y = made()
     X = X.astype(dtype)

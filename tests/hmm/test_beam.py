@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from _cases import each_value
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils._param_validation import InvalidParameterError
@@ -133,8 +134,7 @@ def all_paths(decoder, lm, channel, observed, weight):
     return sorted(out, key=lambda entry: -entry[0])
 
 
-@pytest.mark.parametrize("weight", [1.0, 0.6])
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(*each_value(kind=MODELS, weight=[0.6, 1.0]))
 def test_a_wide_beam_agrees_with_enumeration(kind, weight):
     lm = MODELS[kind]().fit(TEXT)
     keys, edits = KeypadChannel(k=4), EditDistanceChannel(0.01)
@@ -164,7 +164,7 @@ def test_a_wide_beam_agrees_with_enumeration(kind, weight):
         assert narrow.approximate.any() and (narrow.gap[narrow.approximate] > 1e9).all()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_beam_and_the_exact_decoder(seed):
     """Back-off models: the same answers if nothing is lost, and none better."""
     rng = np.random.RandomState(seed)
@@ -230,9 +230,9 @@ class Remainders:
         return np.column_stack([y % self.modulus, np.zeros_like(y)])
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("width", [1, 2, 3, 9])
-@pytest.mark.parametrize("modulus", [1, 2, 5])
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("width", [2, 9])
+@pytest.mark.parametrize("modulus", [5, 2])
 def test_states_that_are_kept(modulus, width, n):
     rng = np.random.RandomState(width)
     ids, before = np.arange(12), np.zeros((4, 2), dtype=np.int64)

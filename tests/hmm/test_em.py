@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _cases import each_value
 from _hmm_problems import only, random_model, remake, toy
 from sklearn import config_context
 from sklearn.base import clone
@@ -70,8 +71,9 @@ def same_model(a, b):
 # ------------------------------------------------------------------ expectations
 
 
-@pytest.mark.parametrize("kind", ["kneser-ney", "katz", "zeros"])
-@pytest.mark.parametrize("order", [2, 3, 4, 5])
+@pytest.mark.parametrize(
+    *each_value(order=[2, 3, 4, 5], kind=["kneser-ney", "katz", "zeros"])
+)
 def test_expectations_equal_enumeration(kind, order):
     model = HighOrderHMM(order).fit(*toy(25, labels="012")).transition_model_
     rng = np.random.RandomState(order)
@@ -151,8 +153,7 @@ def test_histories_change_no_probability():
 # ------------------------------------------------------------------ the objective
 
 
-@pytest.mark.parametrize("order", [2, 3, 4, 5])
-@pytest.mark.parametrize("unknown", [0.5, 1.0])
+@pytest.mark.parametrize(*each_value(order=[2, 3, 4, 5], unknown=[0.5, 1.0]))
 def test_objective_rises(order, unknown, no_tolerance, monkeypatch):
     monkeypatch.setattr(_em, "UNLABELLED_WEIGHT", 1.0)
     # A maximum a posteriori step: no iteration is refused, none loses.
@@ -440,8 +441,9 @@ def test_transitions_that_are_given(n, options, no_tolerance):
 # ------------------------------------------------------------------ labels given
 
 
-@pytest.mark.parametrize("order", [2, 3, 4])
-@pytest.mark.parametrize("emission", ["suffix", CategoricalEmission(floor=0.05)])
+@pytest.mark.parametrize(
+    *each_value(order=[2, 3, 4], emission=["suffix", CategoricalEmission(floor=0.05)])
+)
 def test_given_labels_equal_enumeration(order, emission):
     X, y = toy()
     tagger = HighOrderHMM(order, emission=emission).fit(X, y)

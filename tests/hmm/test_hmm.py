@@ -10,6 +10,7 @@ from enum import Enum
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _cases import each_value
 from _hmm_problems import only, toy
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
@@ -55,8 +56,9 @@ def all_paths(tagger, x):
     return paths, scores
 
 
-@pytest.mark.parametrize("order", [2, 3, 5])
-@pytest.mark.parametrize("emission", ["suffix", "categorical"])
+@pytest.mark.parametrize(
+    *each_value(order=[2, 3, 5], emission=["suffix", "categorical"])
+)
 def test_answers_agree_with_enumeration(order, emission):
     X, y = toy()
     tagger = HighOrderHMM(order, emission=emission).fit(X, y)
@@ -393,12 +395,12 @@ def test_other_errors():
         tagger.score([[]], [[]])
 
 
-@pytest.mark.parametrize("method", ["predict_k", "sample_posterior"])
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, "2", None, True])
-def test_numbers_of_answers(method, wrong):
+def test_numbers_of_answers(wrong):
     tagger = HighOrderHMM(2).fit([["a", "b"]], [["N", "V"]])
-    with pytest.raises(ValueError, match="must be an integer of at least 1"):
-        getattr(tagger, method)([["a"]], wrong)
+    for method in (tagger.predict_k, tagger.sample_posterior):
+        with pytest.raises(ValueError, match="must be an integer of at least 1"):
+            method([["a"]], wrong)
 
 
 @pytest.mark.parametrize("kind", ["array", "chunked", "rows"])

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from _cases import all_pairs
+from _cases import each_value
 from _hmm_problems import only, random_model
 from scipy.special import logsumexp
 from scipy.stats import chisquare
@@ -73,7 +73,7 @@ SHAPES = [(2, 2, 6), (2, 5, 4), (3, 3, 5), (3, 5, 3), (4, 2, 6), (4, 3, 5), (5, 
           (5, 3, 5), (5, 4, 4), (3, 4, 1), (2, 3, 3), (4, 2, 0)]  # fmt: skip
 
 
-@pytest.mark.parametrize(*all_pairs(kind=KINDS, shape=SHAPES, marks=[True, False]))
+@pytest.mark.parametrize(*each_value(kind=KINDS, shape=SHAPES, marks=[True, False]))
 def test_lattice_equals_enumeration(kind, shape, marks):
     order, n_words, length = shape
     seed = SHAPES.index(shape)
@@ -119,7 +119,12 @@ def test_lattice_equals_enumeration(kind, shape, marks):
 
 
 @pytest.mark.parametrize(
-    *all_pairs(kind=KINDS, shape=SHAPES, marks=[True, False], refine=["row", "literal"])
+    *each_value(
+        kind=KINDS,
+        shape=SHAPES,
+        marks=[True, False],
+        refine=["row", "row", "literal", "literal"],
+    )
 )
 def test_refinement_equals_enumeration(kind, shape, marks, refine):
     order, n_words, length = shape
@@ -152,9 +157,12 @@ def test_refinement_equals_enumeration(kind, shape, marks, refine):
             assert early.log_proba + early.gap >= scores[0] - 1e-9
 
 
-@pytest.mark.parametrize("kind", ["additive", "kneser-ney", "witten-bell", "katz"])
 @pytest.mark.parametrize(
-    "refine, batch_size", [("row", 1), ("row", 10), ("literal", 3)]
+    *each_value(
+        kind=["additive", "kneser-ney", "witten-bell", "katz"],
+        refine=["row", "literal"],
+        batch_size=[1, 3, 10],
+    )
 )
 def test_refinement_samples_follow_the_posterior(kind, refine, batch_size):
     model = random_model(kind, 3, 3, 5)
@@ -202,7 +210,7 @@ def test_the_first_of_equal_candidates_is_the_best(refine):
 
 
 @pytest.mark.parametrize(
-    *all_pairs(kind=KINDS, order=[2, 3, 4, 5], n_words=[2, 3, 5], marks=[True, False])
+    *each_value(kind=KINDS, order=[5, 3, 2, 4], n_words=[5, 2, 3], marks=[True, False])
 )
 def test_max_backoff_table(kind, order, n_words, marks):
     model = random_model(kind, order, n_words, order, marks)
@@ -421,3 +429,23 @@ def test_a_bound_that_no_memory_holds_says_so(monkeypatch):
     tagger = HighOrderHMM(2).fit(X, y)
     with only("refine"), pytest.raises(MemoryError, match="lower max_states"):
         tagger.predict(X)
+
+
+def test_trials_that_are_all_rejected_end():
+    """max_iter rejected trials in a row are an error, and max_iter - 1 are not."""
+    model, rng = random_model("additive", 3, 3, 5), np.random.RandomState(0)
+    c = random_candidates(model, 4, rng, all_classes=True)
+    solver = RefinementSolver(ContextAutomaton(model), max_iter=3)
+
+    class Scripted:
+        """Paths are drawn at random; the answers whether to accept are given."""
+
+        def __init__(self, answers):
+            self.answers = iter(answers)
+
+        def random_sample(self, size=None):
+            return next(self.answers) if size is None else rng.random_sample(size)
+
+    assert len(solver.sample(c, 1, Scripted([1.0] * 2 + [0.0])).paths) == 1
+    with pytest.raises(ValueError, match="3 trials in a row were rejected"):
+        solver.sample(c, 1, Scripted([1.0] * 3))

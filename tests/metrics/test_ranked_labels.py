@@ -27,8 +27,7 @@ def first(score, k):
     return [sorted(range(len(row)), key=lambda j: (-row[j], j))[:k] for row in score]
 
 
-@pytest.mark.parametrize("k", [1, 3, 9])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("k, weighted", [(3, True), (1, False), (9, False)])
 def test_definitions(case, k, weighted):
     Y, score, weight = case
     w = weight if weighted else np.ones(len(Y))

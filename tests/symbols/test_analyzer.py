@@ -12,7 +12,7 @@ import warnings
 
 import numpy as np
 import pytest
-from _cases import all_pairs
+from _cases import each_value
 from _texts import PLANES, SPACES
 
 from sklstruct import KneserNeyLM, LanguageModel
@@ -83,8 +83,8 @@ def test_every_character_is_split_by_the_rule(analyzer, plane):
 
 
 @pytest.mark.parametrize(
-    *all_pairs(
-        analyzer=ANALYZERS,
+    *each_value(
+        analyzer=[*ANALYZERS, *ANALYZERS],
         skip=[True, False],
         pack=[bytes, gzip.compress, bz2.compress, lzma.compress],
     )
@@ -114,8 +114,7 @@ def test_one_reader(tmp_path, monkeypatch, analyzer, skip, pack):
         assert split_string(line.removesuffix("\r"), analyzer) == sentence
 
 
-@pytest.mark.parametrize("analyzer", ANALYZERS)
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(*each_value(analyzer=ANALYZERS, end=["\n", "\r\n"]))
 def test_a_line_with_its_end_is_the_line(tmp_path, analyzer, end):
     lines = ["the cat\n sat", " a  cat ", "", "a"]
     expected = number_sentences(lines, "X", analyzer)

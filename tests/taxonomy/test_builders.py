@@ -8,7 +8,7 @@ from pkgutil import iter_modules
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from _cases import all_pairs
+from _cases import all_pairs, each_value
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering, KMeans
@@ -146,8 +146,7 @@ def test_full_trees_have_one_class_per_leaf(name):
     assert (np.diff(tree.child_ptr)[~tree.is_leaf] >= 2).all()
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("max_depth", [0, 1, 3])
+@pytest.mark.parametrize(*each_value(name=NAMES, max_depth=[1, 3, 0]))
 def test_max_depth_cuts_the_tree(name, max_depth):
     X, y = gaussians()
     tree = make(name, max_depth=max_depth).build(X, y)
@@ -157,8 +156,7 @@ def test_max_depth_cuts_the_tree(name, max_depth):
         assert tree == make(name).build(X, y).limit(max_depth=max_depth)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("max_leaf", [1, 5, 24])
+@pytest.mark.parametrize(*each_value(name=NAMES, max_leaf=[5, 1, 24]))
 def test_max_leaf_stops_at_small_nodes(name, max_leaf):
     X, y = gaussians()
     tree = make(name, max_leaf=max_leaf).build(X, y)
@@ -190,7 +188,7 @@ def test_kinds_of_input_agree(name):
     assert make(name).build(read_only, y) == expected
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["rand", "kmeans", "conf"])
 def test_same_seed_same_tree(name):
     X, y = gaussians(spread=0.2)
     first, again = make(name).build(X, y), make(name).build(X, y)
@@ -206,11 +204,7 @@ def test_other_seed_other_tree(name):
 
 
 @pytest.mark.parametrize(
-    *all_pairs(
-        builder=[*map(make, EQUIVARIANT)],
-        seed=range(3),
-        k=[24, 25],
-    )
+    *each_value(builder=[*map(make, EQUIVARIANT)], seed=range(3), k=[25, 24])
 )
 def test_permuting_class_names_permutes_the_tree(builder, seed, k):
     X, y = gaussians(k=k, seed=seed, spread=1.0)
@@ -329,7 +323,7 @@ def test_malformed_sparse_matrices_are_refused():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("scale", [1e-120, 1e120, 1e139])
+@pytest.mark.parametrize("scale", [1e-120, 1e139])
 def test_scale_of_the_features(name, scale):
     X, y = gaussians()
     check_tree(make(name).build(X / np.abs(X).max() * scale, y), y)
@@ -412,7 +406,7 @@ def normalized(near):
 
 
 @pytest.mark.parametrize(
-    *all_pairs(data=[*SMALL], normalize=[False, True], delta=[1e-2, 10.0])
+    *each_value(data=[*SMALL], normalize=[False, True], delta=[1e-2, 10.0])
 )
 def test_cut_and_diff_reach_the_best_sign_vector(data, normalize, delta):
     X, y = SMALL[data]
@@ -432,7 +426,7 @@ def test_cut_and_diff_reach_the_best_sign_vector(data, normalize, delta):
         assert_allclose(value, best, rtol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_no_flip_of_one_or_two_helps(seed):
     factor = np.random.default_rng(seed).normal(size=(60, 7))
     for z in (
@@ -459,7 +453,7 @@ def test_flips_without_the_gram_are_the_same(monkeypatch):
     assert_array_equal(_signs.flip(factor, np.ones(60)), z)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_the_relaxation_is_stationary_and_bounds_the_cut(seed):
     factor = np.random.default_rng(seed).normal(size=(12, 5))
     v = _diffrac.relax(factor, tol=1e-13, max_iter=20_000)
@@ -490,12 +484,7 @@ def test_spec_is_the_smallest_eigenvector(data):
     assert tree == expected
 
 
-@pytest.mark.parametrize(
-    *all_pairs(
-        data=[*SMALL],
-        gram=["pooled", "exact", "root"],
-    )
-)
+@pytest.mark.parametrize(*each_value(data=[*SMALL], gram=["pooled", "exact", "root"]))
 def test_spec_without_normalisation_is_the_smallest_eigenvector_of_q(data, gram):
     """Classes of unequal size: the leading eigenvector of AAᵀ is another."""
     X, y = SMALL[data]
@@ -532,8 +521,7 @@ def test_smallest_eigenvector_of_many_classes(monkeypatch):
     assert_allclose(same @ q @ same, np.linalg.eigvalsh(q)[0], rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", TOP_DOWN)
-@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(*each_value(name=TOP_DOWN, sparse=[False, True]))
 def test_shared_grams_are_those_of_the_rows(name, sparse):
     """The tree of gram="exact" is the one that reads the rows anew at every node."""
     X, y = gaussians(spread=1.0)
@@ -583,8 +571,7 @@ def merge_naively(q, size, normalize):
     return set(made)
 
 
-@pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(*each_value(seed=range(4), normalize=[False, True]))
 def test_obyo_is_the_naive_merge(normalize, seed):
     X, y = gaussians(k=50, m=5, seed=seed, spread=[0.0, 0.3, 1, 3][seed % 4])
     near = ClassStatistics(X, y).proximity()
@@ -606,7 +593,7 @@ BOTTOM_UP = ["hung", "obyo", "ward"]
 
 
 @pytest.mark.parametrize("name", BOTTOM_UP)
-@pytest.mark.parametrize("k", [2, 3, 24, 25])
+@pytest.mark.parametrize("k", [25, 2])
 def test_rounds_keep_the_first_merges(name, k):
     """Active nodes after d rounds stand below the root, as they are."""
     X, y = gaussians(k=k, spread=1.0)
@@ -671,7 +658,7 @@ def all_matchings(edges):
                 yield some
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_hung_matches_most_pairs_at_least_cost(seed):
     rng = np.random.default_rng(seed)
     k = int(rng.integers(2, 10))
@@ -697,14 +684,11 @@ def test_hung_matches_most_pairs_at_least_cost(seed):
 
 def test_hung_levels(monkeypatch):
     X, y = gaussians(k=32)
-    rows = ClassStatistics(X, y).proximity().normalized_factor
-    total = {}
-    for fraction in (0.5, 0.0):
+    # The last two are far from all others, and are paired without dummies only.
+    rows = np.array([[1.0, 0.0], [1.0, 0.1], [-1.0, 1.0], [-1.0, -2.0]])
+    for fraction, pairs in ((0.5, [(0, 1)]), (0.0, [(0, 1), (2, 3)])):
         monkeypatch.setattr(_hungarian, "_DUMMIES", fraction)
-        pairs = _hungarian.pair_level(rows)
-        total[fraction] = [-(rows[p] @ rows[q]) for p, q in pairs]
-    assert len(total[0.5]) <= len(total[0.0])
-    assert np.mean(total[0.5]) <= np.mean(total[0.0])
+        assert sorted(_hungarian.pair_level(rows)) == pairs
     # Odd cycles leave few over: close to balanced.
     assert 5 <= HungarianMerge().build(X, y).depth <= 8
     # Far apart, every cluster is assigned to a dummy: the closest pair is merged.
@@ -743,7 +727,7 @@ def test_ward_is_that_of_scikit_learn():
     )
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_two_means_is_as_good_as_kmeans(seed):
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(40, 6)) * np.arange(1, 7)
@@ -961,8 +945,7 @@ OVER_GIVEN = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("maker", OVER_GIVEN)
+@pytest.mark.parametrize(*each_value(form=FORMS, maker=OVER_GIVEN))
 def test_builders_over_a_given_tree(form, maker):
     X, y = gaussians()
     builder = OVER_GIVEN[maker](FORMS[form])
@@ -1071,7 +1054,7 @@ def test_balanced_kmeans_halves_every_node(kind, dtype, spherical):
 
 
 @pytest.mark.parametrize("balanced", [False, True])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_spherical_halves_cannot_be_improved_by_their_own_directions(balanced, seed):
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(31, 8)) + 0.5
@@ -1195,7 +1178,7 @@ def test_kmeans_without_random_starts_is_deterministic():
     assert trees[0] == trees[1] == trees[2]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_the_certificate_of_a_cut_bounds_all_sign_vectors(seed):
     rng = np.random.default_rng(seed)
     k = int(rng.integers(3, 13))

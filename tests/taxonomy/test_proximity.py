@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from _cases import all_pairs
+from _cases import each_value
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, load_iris, load_wine
 
@@ -47,8 +47,7 @@ DATA = {
 }
 
 
-@pytest.mark.parametrize("data", DATA)
-@pytest.mark.parametrize("delta", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize(*each_value(data=DATA, delta=[1e-3, 1.0, 1e3]))
 def test_factored_equals_n_by_n_equals_brute_force(data, delta):
     X, y = DATA[data]
     expected = brute_force(X, y, delta=delta)
@@ -63,8 +62,9 @@ def test_factored_equals_n_by_n_equals_brute_force(data, delta):
             assert_allclose(got, expected, rtol=1e-8, atol=1e-8, err_msg=gram)
 
 
-@pytest.mark.parametrize("density", [0.03, 0.5])
-@pytest.mark.parametrize("form", ["primal", "dual", "class_means"])
+@pytest.mark.parametrize(
+    *each_value(form=["primal", "dual", "class_means"], density=[0.03, 0.5])
+)
 def test_sparse_equals_dense(density, form):
     rng = np.random.default_rng(0)
     S = sp.random_array((90, 20), density=density, random_state=rng, format="csr")
@@ -221,7 +221,7 @@ def test_class_mean_coordinates_are_exact_for_spherical_classes():
 
 
 @pytest.mark.parametrize(
-    *all_pairs(
+    *each_value(
         gram=["pooled", "exact", "root"],
         form=["primal", "dual", "class_means"],
         delta=[0.0, 1.0],

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from _cases import each_value
 from _oracles import class_log_likelihood, following_text, word_neighbours
 from sklearn.base import clone
 
@@ -12,8 +13,9 @@ from sklstruct.symbols import context_windows
 from sklstruct.word_classes import ExchangeClustering, _counts
 
 
-@pytest.mark.parametrize("offsets", [(1,), (1, 2), (-1, 1), (-2,)])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    *each_value(offsets=[(1,), (1, 2), (-1, 1), (-2,), (2, 3)], seed=range(4))
+)
 def test_objective_against_all_partitions(seed, offsets):
     """No exchange improves the result; the best of a few starts is the best of all."""
     text = following_text(seed)
