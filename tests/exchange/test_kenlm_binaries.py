@@ -479,6 +479,9 @@ def test_tables_have_the_sizes_of_kenlm(multiplier):
     spelling = b"\0".join([b"<unk>", b"a", b"b", b"c", b"</s>", b"<s>"]) + b"\0"
     header = 88 + 20 + 3 * 8 + 4 + 8  # marks, parameters, counts, padding, words
     assert image.size == header + room + len(spelling)
+    # Every word but <unk> has an entry in the table of words.
+    used = layout.words.of(image).reshape(-1, 12)[:, :8].any(axis=1)
+    assert used.sum() == layout.counts[0] - 1
 
 
 def test_lost_ngrams_are_counted():
