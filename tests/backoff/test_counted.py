@@ -15,7 +15,7 @@ from sklstruct.backoff._counting import count_paths
 from sklstruct.backoff._estimator import BackoffClassifier
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import StructuredLogLinearLMCV
-from sklstruct.smoothing import WittenBellLM
+from sklstruct.smoothing import PrunedKneserNeyLM, WittenBellLM
 from sklstruct.symbols import Labels, TextFile
 
 FAMILIES = sorted(
@@ -23,7 +23,6 @@ FAMILIES = sorted(
     key=lambda kind: kind.__name__,
 )
 REQUIRED = {StructuredLogLinearLMCV: {"estimator": StructuredLogLinearLM()}}
-every = pytest.mark.parametrize("kind", FAMILIES, ids=lambda kind: kind.__name__)
 quiet = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
@@ -55,7 +54,7 @@ def same_bits(a, b):
 
 
 @quiet
-@every
+@pytest.mark.parametrize("kind", FAMILIES, ids=lambda kind: kind.__name__)
 def test_fit_of_counts_is_fit_of_the_text_and_leaves_the_counts(kind):
     text = random_text(0)
     lm = LanguageModel(kind(**REQUIRED.get(kind, {})), max_depth=3)
@@ -74,8 +73,11 @@ def test_fit_of_counts_is_fit_of_the_text_and_leaves_the_counts(kind):
 
 
 @quiet
-@every
-@pytest.mark.parametrize("paths", [False, True])
+@pytest.mark.parametrize(
+    "kind, paths",
+    [(kind, False) for kind in FAMILIES]
+    + [(kind, True) for kind in (KneserNeyLM, PrunedKneserNeyLM, *REQUIRED)],
+)
 def test_fit_of_counted_windows_is_fit(kind, paths):
     rng = np.random.default_rng(1)
     X, y = rng.integers(0, 4, (200, 3)).astype(np.int32), rng.integers(0, 4, 200)

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from _cases import each_value
 from _oracles import make_model
 from scipy import stats
 
@@ -323,8 +324,9 @@ def test_tokens_of_a_text_are_located(seed):
     np.testing.assert_array_equal(depth, want_depth)
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.int8])
-@pytest.mark.parametrize("width", [1, 2, 3, 6])
+@pytest.mark.parametrize(
+    *each_value(dtype=[np.int32, np.int64, np.int8], width=[1, 2, 3, 6])
+)
 def test_many_contexts_of_a_large_model_are_located_in_order(dtype, width, monkeypatch):
     toy = Toy(0, depth=4)
     windows = np.random.RandomState(0).randint(-1, toy.S, (300, width)).astype(dtype)

@@ -465,12 +465,13 @@ def test_prune_to_a_size():
     assert prune(model, to="2GB").n_pairs == model.n_pairs
 
 
-def test_prune_to_a_size_counts_contexts_without_pairs():
+@pytest.mark.parametrize("depth", [1, 2])
+def test_prune_to_a_size_counts_contexts_without_pairs(depth):
     """Contexts that only lead to longer ones take room too."""
     model = fitted(seed=2, max_depth=3)
     pairs, node = model.pairs, model.pairs.nodes()
     level = model.tree.levels()[node]
-    kept = (level != 1) | (node % 2 == 0)
+    kept = (level != depth) | (node % 2 == 0)
     ptr = np.concatenate([[0], np.cumsum(kept)])[pairs.ptr]
     holed = Pairs(model.tree, ptr, pairs.target[kept])
     log_prob = model.log_prob[kept]

@@ -77,7 +77,7 @@ def test_probabilities_are_those_of_the_definition(model, definition):
         assert (np.diff(found) <= 0).all()
 
 
-@pytest.mark.parametrize("name", SUPERVISED, indirect=True)
+@pytest.mark.parametrize("name", ["words", "tree", "one-vs-all", "all codes"])
 def test_k_and_threshold_cut_the_list(model, definition):
     for text in TEXTS:
         labels, found = model.predict(text, k=-1)
@@ -101,7 +101,7 @@ def test_the_best_of_labels_that_are_nearly_equal(tmp_path):
             np.testing.assert_array_equal(model.predict(text, k)[1], every[:k])
 
 
-@pytest.mark.parametrize("name", SUPERVISED, indirect=True)
+@pytest.mark.parametrize("name", ["words", "all codes"])
 def test_a_list_is_its_texts(model):
     labels, found = model.predict(TEXTS, 2, 0.05)
     assert len(labels) == len(found) == len(TEXTS)
@@ -153,6 +153,7 @@ def test_vectors_are_means_of_rows(model, definition):
         np.testing.assert_array_equal(model.get_output_matrix(), output)
 
 
+@pytest.mark.parametrize("name", ["words", "with factors", "vectors"])
 def test_words_and_labels(model, definition):
     words, counts = model.get_words(include_freq=True)
     assert words == model.words == definition.words
@@ -170,6 +171,7 @@ def test_words_and_labels(model, definition):
     assert model.get_label_id("card") == -1
 
 
+@pytest.mark.parametrize("name", ["words", "tree", "vectors", "vectors of words"])
 def test_sentences(model, definition):
     for text in TEXTS:
         if definition.kind == "supervised":
@@ -183,6 +185,7 @@ def test_sentences(model, definition):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["words", "tree", "with factors", "vectors"])
 def test_neighbours(model, definition):
     vectors = {w: definition.vector(definition.rows_of_word(w)) for w in WORDS}
     units = {w: v / np.linalg.norm(v) for w, v in vectors.items()}
@@ -222,7 +225,7 @@ def test_lines(tmp_path):
     assert fasttext.tokenize("") == fasttext.tokenize(" ") == []
 
 
-@pytest.mark.parametrize("name", SUPERVISED, indirect=True)
+@pytest.mark.parametrize("name", ["words", "tree", "with factors"])
 def test_test_is_predict_and_a_count(model, definition, tmp_path):
     rng = np.random.default_rng(3)
     # A "</s>" within a line would end the line.
@@ -476,6 +479,7 @@ def test_bad_threshold(tmp_path):
     assert model.predict("card", np.int64(1), np.float32(0.0))[0]
 
 
+@pytest.mark.parametrize("name", ["words", "tree", "vectors"])
 def test_lone_surrogates_are_letters(model, definition):
     """The library refuses them; here they are letters that no model knows."""
     if definition.kind == "supervised":
@@ -515,6 +519,7 @@ def test_bad_rows_and_words(tmp_path):
 # ---------------------------------------------------------------------- whole model
 
 
+@pytest.mark.parametrize("name", ["words", "all codes"])
 def test_copies(model, path, definition, tmp_path):
     copied = tmp_path / "copy.bin"
     model.save_model(copied)

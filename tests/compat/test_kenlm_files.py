@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _cases import each_value
 
 from sklstruct import LanguageModel, exchange
 from sklstruct.compat import kenlm as ours
@@ -223,8 +224,7 @@ def check_with_plain(text, texts, path):
     return False
 
 
-@pytest.mark.parametrize("closed", [True, False])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(*each_value(seed=range(6), closed=[True, False]))
 def test_random_files_have_the_numbers_of_kenlm(seed, closed, tmp_path):
     pytest.importorskip("kenlm")
     rng = np.random.default_rng([seed, closed])
@@ -439,7 +439,7 @@ def with_gaps(rng, text):
     return file_of(*sections)
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(3))
 def test_files_without_contexts_agree_with_a_plain_reader(seed, tmp_path):
     """KenLM refuses them; a context that is not listed has no back-off weight."""
     rng = np.random.default_rng(seed)
@@ -477,7 +477,7 @@ def test_native_and_binary_files_keep_every_number(name):
     assert copied(exchange.read(second), "kenlm").getvalue() == second.getvalue()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(4))
 def test_random_files_keep_every_number(seed):
     rng = np.random.default_rng(seed)
     text = random_file(rng, closed=seed % 2 == 0)

@@ -137,8 +137,11 @@ def test_equal_to_one_process(client, estimator, exact):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("estimator, exact", MODELS, ids=str)
-@pytest.mark.parametrize("n_shards", [6, 40])
+@pytest.mark.parametrize(
+    "n_shards, estimator, exact",
+    [(6, *model) for model in MODELS] + [(40, *MODELS[0]), (40, *MODELS[-1])],
+    ids=str,
+)
 def test_a_large_branch_is_divided(client, estimator, exact, n_shards):
     text = with_one_word()
     one = LanguageModel(estimator, max_depth=3, start=None).fit(text)
@@ -1095,8 +1098,12 @@ def small_pieces(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("estimator, exact", MODELS, ids=str)
-@pytest.mark.parametrize("n_shards", [1, 5, 30])
+@pytest.mark.parametrize(
+    "n_shards, estimator, exact",
+    [(5, *model) for model in MODELS]
+    + [(1, *MODELS[0]), (30, *MODELS[0]), (30, *MODELS[-1])],
+    ids=str,
+)
 def test_files_from_the_workers(
     client, estimator, exact, n_shards, saved, small_pieces
 ):
@@ -1198,7 +1205,7 @@ def test_a_model_on_its_workers(client, tmp_path):
     until(lambda: gc.collect() >= 0 and not stored(client) - before)
 
 
-@pytest.mark.parametrize("shard", [0, 1])
+@pytest.mark.parametrize("shard, begun", [(0, False), (1, True)])
 @pytest.mark.parametrize(
     "name, step",
     [("model.arpa", step) for step in ("give", "write", "put")]
@@ -1206,7 +1213,6 @@ def test_a_model_on_its_workers(client, tmp_path):
     + [("model.trie", step) for step in ("sample", "write", "fill")]
     + [("model.sklm", step) for step in ("sizes", "put", "hashes")],
 )
-@pytest.mark.parametrize("begun", [False, True])
 def test_files_while_a_shard_is_lost(
     client, monkeypatch, shard, name, step, begun, saved
 ):

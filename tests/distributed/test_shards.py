@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _cases import all_pairs, each_value
 from _families import smoothers
 from _loglinear import loglinear
 from _oracles import running_shares
@@ -158,8 +159,13 @@ def fit_whole(model, pairs, count, max_depth=3):
 # ---------------------------------------------------------------- cut and join
 
 
-@pytest.mark.parametrize("n_shards", [1, 2, 3, 20])
-@pytest.mark.parametrize(("depth", "width"), [(0, 1), (1, 1), (4, 1), (4, 2), (4, 3)])
+@pytest.mark.parametrize(
+    "n_shards, depth, width",
+    [
+        (1, 4, 1), (2, 0, 1), (3, 0, 1), (2, 1, 1), (20, 1, 1), (2, 4, 2), (20, 4, 2),
+        (3, 4, 3), (20, 4, 3),
+    ],
+)  # fmt: skip
 def test_joined_shards_are_the_tree(n_shards, depth, width):
     pairs, count = random_pairs(depth=depth)
     bounds, parts = cut(pairs, count, n_shards, width)
@@ -195,9 +201,9 @@ def test_shards_are_of_about_equal_sizes():
         assert max(got) - min(got) <= 2 * sizes.max()
 
 
-@pytest.mark.parametrize("n_shards", [3, 20])
-@pytest.mark.parametrize("width", [1, 2, 3])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    *all_pairs(weighted=[False, True], width=[1, 2, 3], n_shards=[3, 20])
+)
 def test_counts_of_shards(weighted, width, n_shards):
     """Terminal and adjusted counts of a context in several shards need all of them."""
     pairs, count = random_pairs(1, weighted=weighted)
@@ -224,22 +230,21 @@ def test_counts_of_shards(weighted, width, n_shards):
 # --------------------------------------------------------------- count models
 
 
+COUNT_MODELS = [
+    *(kind() for kind, way in FITS.items() if type(way) is ShardedFit),
+    KneserNeyLM(discount="single", interpolate=False),
+    KneserNeyLM(discount=[0.4, 0.9]),
+    KneserNeyLM(min_count=[1, 2, 3]),
+    KneserNeyLM(min_count=1000),
+    KneserNeyLM(min_count=2, interpolate=False, discount=0.5),
+    AbsoluteDiscountLM(min_count=[1, 1, 4]),
+    WittenBellLM(interpolate=False),
+]
+
+
 @warnings_expected
-@pytest.mark.parametrize("width", [1, 2, 3])
-@pytest.mark.parametrize("n_shards", [1, 2, 5, 20])
 @pytest.mark.parametrize(
-    "model",
-    [
-        *(kind() for kind, way in FITS.items() if type(way) is ShardedFit),
-        KneserNeyLM(discount="single", interpolate=False),
-        KneserNeyLM(discount=[0.4, 0.9]),
-        KneserNeyLM(min_count=[1, 2, 3]),
-        KneserNeyLM(min_count=1000),
-        KneserNeyLM(min_count=2, interpolate=False, discount=0.5),
-        AbsoluteDiscountLM(min_count=[1, 1, 4]),
-        WittenBellLM(interpolate=False),
-    ],
-    ids=str,
+    *all_pairs(model=COUNT_MODELS, n_shards=[1, 2, 5, 20], width=[1, 2, 3]), ids=str
 )
 def test_count_models_are_those_of_the_whole_tree(model, n_shards, width):
     pairs, count = random_pairs(2, n=3000)
@@ -287,8 +292,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("n_shards", [2, 5])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(*each_value(name=MODELS, n_shards=[2, 5]))
 def test_log_linear_models_are_those_of_the_whole_tree(name, n_shards):
     pairs, count = random_pairs(4, n=3000)
     model = clone(MODELS[name]).set_params(solver__max_iter=2000)

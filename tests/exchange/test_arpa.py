@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from _cases import each_value
 from _oracles import make_model
 
 from sklstruct import exchange
@@ -147,8 +148,7 @@ def assert_same_answers(a, b, atol):
     )
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 5])
-@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize(*each_value(depth=[1, 2, 3, 5], closed=[True, False]))
 def test_written_file_scores_like_kenlm(tmp_path, depth, closed):
     model = random_model(depth, depth, closed=closed)
     assert model.check_normalized() < 1e-12
@@ -405,8 +405,7 @@ def test_kneser_ney_file_scores_like_kenlm_and_sums_to_one(tmp_path, order):
     np.testing.assert_allclose(again.log_backoff, model.log_backoff, atol=1e-14)
 
 
-@pytest.mark.parametrize("closed", [True, False])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(*each_value(seed=range(4), closed=[True, False]))
 def test_round_trip(seed, closed):
     model = random_model(seed, 1 + seed, closed=closed)
     again = read(written(model, precision=15))

@@ -11,6 +11,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from _cases import each_value
 
 from sklstruct import KneserNeyLM, LanguageModel, exchange
 from sklstruct._files import COMPRESSIONS
@@ -101,8 +102,7 @@ def assert_same(got, want):
     np.testing.assert_allclose(*rows, atol=1e-5)
 
 
-@pytest.mark.parametrize("unknown", ["<unk>", None])
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize(*each_value(suffix=SUFFIXES, unknown=["<unk>", None]))
 def test_a_written_file_is_read_again(format, suffix, unknown, tmp_path):
     model = fitted(unknown).backoff_model_
     path = tmp_path / f"model{suffix}"

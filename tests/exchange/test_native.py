@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from _cases import each_value
 
 from sklstruct import BackoffModel, KneserNeyLM, LanguageModel, exchange
 from sklstruct.context_tree import ContextTree
@@ -73,8 +74,7 @@ def is_mapped(array):
     return isinstance(array.obj, mmap.mmap)
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("verify", [True, False])
+@pytest.mark.parametrize(*each_value(name=MODELS, verify=[True, False]))
 def test_a_file_gives_the_model_back(name, verify, tmp_path):
     model, path = MODELS[name], tmp_path / "m.sklm"
     exchange.write(model, path, format="native")

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from _cases import each_value
 from numpy.testing import assert_array_equal
 from scipy.optimize import minimize
 from sklearn.frozen import FrozenEstimator
@@ -107,8 +108,7 @@ def test_two_ways_to_a_score(pair):
     np.testing.assert_allclose(got, np.sum(expected, axis=0), rtol=1e-12)
 
 
-@pytest.mark.parametrize("analyzer", ANALYZERS)
-@pytest.mark.parametrize("weights", [None, [0.5, 0.5]])
+@pytest.mark.parametrize(*each_value(analyzer=ANALYZERS, weights=[None, [0.5, 0.5]]))
 def test_strings_are_split_by_the_rule_of_the_models(analyzer, weights):
     texts = ["the cat\u00a0sat", "a cat ran"] * 3, ["the dog\u00a0sat", "a dog"] * 3
     models = [LanguageModel(AdditiveLM(), analyzer=analyzer).fit(t) for t in texts]

@@ -11,6 +11,7 @@ import joblib
 import numpy as np
 import pytest
 from _callbacks import needs_callbacks
+from _cases import all_pairs, each_value
 from _loglinear import loglinear
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -148,9 +149,9 @@ def test_min_count_maps_rare_words_to_unknown():
 # ------------------------------------------------------- equality of routes
 
 
-@pytest.mark.parametrize("start", ["<s>", None])
-@pytest.mark.parametrize("end", ["</s>", None])
-@pytest.mark.parametrize("max_depth", [1, 3])
+@pytest.mark.parametrize(
+    *all_pairs(max_depth=[1, 3], end=["</s>", None], start=["<s>", None])
+)
 def test_score_is_the_sum_of_the_back_off_models_rows(start, end, max_depth):
     text = make_text()
     model = LanguageModel(
@@ -170,8 +171,7 @@ def test_score_is_the_sum_of_the_back_off_models_rows(start, end, max_depth):
     assert model.perplexity(test) == pytest.approx(np.exp(-flat.mean()), rel=1e-12)
 
 
-@pytest.mark.parametrize("max_depth", [1, 2, 4])
-@pytest.mark.parametrize("start", ["<s>", None])
+@pytest.mark.parametrize(*each_value(max_depth=[1, 2, 4], start=["<s>", None]))
 def test_generic_route_equals_fast_route(max_depth, start):
     text = make_text()
     params = {"max_depth": max_depth, "min_count": 3, "start": start}

@@ -9,6 +9,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from _cases import each_value
 from _texts import skewed_lines
 from sklearn.base import clone
 
@@ -40,9 +41,11 @@ LIMIT = 100_000
 
 @pytest.mark.filterwarnings("ignore:.*counts of counts")
 @pytest.mark.parametrize(
-    "params", [{}, {"min_count": 20}, {"max_vocabulary": 9}, {"start": None}]
+    *each_value(
+        model=[KneserNeyLM(discount=0.6), WittenBellLM()],
+        params=[{}, {"min_count": 20}, {"max_vocabulary": 9}, {"start": None}],
+    )
 )
-@pytest.mark.parametrize("model", [KneserNeyLM(discount=0.6), WittenBellLM()], ids=repr)
 def test_the_limit_does_not_change_the_model(path, tmp_path, model, params):
     lm = LanguageModel(model, max_depth=4, **params)
     whole = clone(lm).fit(TextFile(path))

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from _cases import each_value
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -31,8 +32,10 @@ def text(n=300, seed=0):
 pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
 
 
-@pytest.mark.parametrize("quality", QUALITIES)
-@pytest.mark.parametrize("max_depth", [1, 4, 6])
+@pytest.mark.parametrize(
+    "quality, max_depth",
+    [("fast", 1), ("better", 1), ("better", 4), ("best", 4), ("fast", 6)],
+)
 def test_distributions_over_the_next_word(quality, max_depth):
     train = text()
     model = clone(LanguageModel(quality, max_depth=max_depth)).fit(train)
@@ -45,8 +48,7 @@ def test_distributions_over_the_next_word(quality, max_depth):
     assert type(model.estimator_) is type(named_estimator(quality))
 
 
-@pytest.mark.parametrize("quality", QUALITIES)
-@pytest.mark.parametrize("container", ["pandas", "polars"])
+@pytest.mark.parametrize(*each_value(quality=QUALITIES, container=["pandas", "polars"]))
 def test_the_container_of_transformers_does_not_matter(quality, container):
     pytest.importorskip(container, reason="the container of the output")
     train = text(60)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from _cases import all_pairs, each_value
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 
@@ -38,9 +39,9 @@ def test_words_without_class_end_the_history(path):
         assert np.isnan(want).sum() == text.split().count("zebra")
 
 
-@pytest.mark.parametrize("mixed", [True, False])
-@pytest.mark.parametrize("path", [None, *PATHS])
-@pytest.mark.parametrize("unknown", [None, "<unk>"])
+@pytest.mark.parametrize(
+    *all_pairs(path=[None, *PATHS], unknown=[None, "<unk>"], mixed=[True, False])
+)
 def test_texts_of_large_models_are_scored_in_the_order_of_the_contexts(
     path, unknown, mixed, monkeypatch
 ):
@@ -71,8 +72,7 @@ def test_texts_of_large_models_are_scored_in_the_order_of_the_contexts(
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("padding", [-1, 0])
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(*each_value(path=PATHS, padding=[-1, 0]))
 def test_padding_of_a_frozen_pipeline_ends_the_history(path, padding):
     rng = np.random.default_rng(0)
     X, y = rng.integers(0, 5, (200, 3)), rng.integers(0, 5, 200)
@@ -87,9 +87,11 @@ def test_padding_of_a_frozen_pipeline_ends_the_history(path, padding):
     np.testing.assert_allclose(word_by_word(model, list("bacbc")), want)
 
 
-@pytest.mark.parametrize("lost", ["zebra", "a"])
 @pytest.mark.parametrize(
-    "paths", [["passthrough"], ["passthrough", "w(2) w(1)"], PATHS]
+    *each_value(
+        paths=[["passthrough"], ["passthrough", "w(2) w(1)"], PATHS],
+        lost=["zebra", "a"],
+    )
 )
 def test_joint_models_answer_one_word_as_they_answer_many(paths, lost):
     steps = [path if path == "passthrough" else ContextRefiner(path) for path in paths]

@@ -35,10 +35,15 @@ def defined(proba, temperature, top_k, top_p, skip):
     return out
 
 
-@pytest.mark.parametrize("skip", [-1, 3])
 @pytest.mark.parametrize(
-    ("temperature", "top_k", "top_p"),
-    [(0.5, None, 1.0), (2.0, 3, 1.0), (1.0, 1, 0.2), (1.0, None, 0.55), (0.8, 6, 0.77)],
+    ("temperature", "top_k", "top_p", "skip"),
+    [
+        (0.5, None, 1.0, -1),
+        (2.0, 3, 1.0, 3),
+        (1.0, 1, 0.2, -1),
+        (1.0, None, 0.55, 3),
+        (0.8, 6, 0.77, 3),
+    ],
 )
 def test_rows(model, temperature, top_k, top_p, skip):
     predictor = model.predictor

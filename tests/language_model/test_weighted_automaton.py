@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from _cases import each_value
 from _loglinear import loglinear
 
 from sklstruct.language_model import WeightedAutomaton
@@ -46,8 +47,7 @@ def strings(automaton, longest):
     return out
 
 
-@pytest.mark.parametrize("max_depth", [1, 2, 3])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(*each_value(seed=[0, 1], max_depth=[1, 2, 3]))
 def test_expected_windows_by_enumeration(seed, max_depth):
     arrays = random_automaton(seed, symbols="ab", n_states=3)
     source, target, symbol, weight, final = arrays

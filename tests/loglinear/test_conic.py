@@ -3,7 +3,7 @@ problems written out in all classes, solved by interior points."""
 
 import numpy as np
 import pytest
-from _cases import all_pairs
+from _cases import all_pairs, each_value
 from _toy_problems import N_CLASSES, dense_groups, make_problem, weights_for
 
 from sklstruct.loglinear import PENALTIES, DiagonalSolver, StructuredLogLinearLM
@@ -68,8 +68,7 @@ def test_minimum_and_gap(penalty, positive, seed):
         assert duality_gap(loss, bound, w) >= distance - 1e-6 > 0.0
 
 
-@pytest.mark.parametrize("penalty", sorted(PENALTIES))
-@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize(*each_value(penalty=sorted(PENALTIES), positive=[True, False]))
 def test_gap_tol_bounds_the_distance(penalty, positive):
     problem = make_problem(2, 3, positive=positive)
     least, _ = conic_minimum(problem, penalty)

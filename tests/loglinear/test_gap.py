@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from _callbacks import StopAfter, needs_callbacks
+from _cases import each_value
 from _loglinear import joint_loglinear, loglinear
 from _oracles import second_order_text
 from _toy_problems import (
@@ -73,8 +74,7 @@ def test_gap_is_at_least_the_distance_to_the_minimum(penalty, positive, m):
     assert np.isfinite(gaps).all()
 
 
-@named
-@positive
+@pytest.mark.parametrize(*each_value(penalty=NAMED, positive=[True, False]))
 def test_gap_vanishes_at_the_minimum(penalty, positive):
     problem = make_problem(3, positive=positive, depth_weight=1.3)
     loss, bound, result = solved(penalty, problem)
@@ -276,8 +276,9 @@ def test_warning_of_several_trees_tells_how_far_it_is():
     assert nats_told(caught) == pytest.approx(model.gap_ / weight.sum(), rel=0.05)
 
 
-@pytest.mark.parametrize("penalty", ["l1", "elastic_net", "tree_l2", "tree_linf"])
-@pytest.mark.parametrize("tol", [0.3, 0.01])
+@pytest.mark.parametrize(
+    *each_value(penalty=["l1", "elastic_net", "tree_l2", "tree_linf"], tol=[0.3, 0.01])
+)
 def test_gap_of_an_active_set_is_one_of_the_whole_tree(penalty, tol):
     """Most of the tree is never built, and the gap speaks of all of it."""
     lm = LanguageModel(

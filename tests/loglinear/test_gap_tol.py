@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from _callbacks import StopAfter, needs_callbacks
+from _cases import each_value
 from _loglinear import joint_loglinear, loglinear, loglinear_cv
 from _oracles import second_order_text
 from sklearn.exceptions import ConvergenceWarning
@@ -150,8 +151,7 @@ def test_paths_of_a_tree(collapse):
     assert -1e-6 <= model.objective_[-1] - best <= model.gap_ <= 1e-4 * weight.sum()
 
 
-@pytest.mark.parametrize("penalty", sorted(PENALTIES))
-@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize(*each_value(penalty=sorted(PENALTIES), positive=[True, False]))
 def test_every_model_of_a_path(penalty, positive):
     """And a gap of the whole problem, though most pairs take no part."""
     X, y, weight = data()

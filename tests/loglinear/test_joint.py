@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from _cases import each_value
 from _loglinear import joint_loglinear, loglinear
 from _oracles import cut_to_frequent, second_order_text
 from scipy.optimize import minimize
@@ -424,8 +425,9 @@ def random_windows(seed):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("lam", [0.0, 1e-6, 1e-3])
-@pytest.mark.parametrize("uneven", [False, True])
+@pytest.mark.parametrize(
+    "lam, uneven", [(0.0, False), (1e-6, False), (1e-6, True), (1e-3, True)]
+)
 def test_weights_are_never_worse_than_the_start(lam, uneven):
     for seed in (*range(8), 133):
         X, y, weight = random_windows(seed)
@@ -490,8 +492,7 @@ def hard_windows():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("seed", [18, 0, 7, 11, 36])
-@pytest.mark.parametrize("lam", [0.0, 1e-6, 1e-3])
+@pytest.mark.parametrize(*each_value(seed=[18, 0, 7, 11, 36], lam=[0.0, 1e-6, 1e-3]))
 def test_the_best_pass_is_kept(seed, lam):
     rng = np.random.default_rng(1000 + seed)
     n = int(rng.integers(20, 200))
@@ -667,8 +668,7 @@ def test_scores_do_not_depend_on_the_other_samples(monkeypatch):
         np.testing.assert_allclose(rows[i], expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("least", [2, 3, 9, 10**6])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(*each_value(least=[2, 3, 9, 10**6], weighted=[False, True]))
 def test_rare_contexts_are_as_if_the_windows_ended_before_them(least, weighted):
     X, y = text(300)
     weight = np.where(np.arange(len(y)) % 3, 1.0, 0.5) if weighted else np.ones(len(y))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from _cases import each_value
 from _loglinear import loglinear
 from scipy.optimize import minimize
 from scipy.special import log_softmax
@@ -38,8 +39,7 @@ def samples(lm, text, max_depth):
             history.append(word)
 
 
-@pytest.mark.parametrize("alpha", [1.0, 0.7])
-@pytest.mark.parametrize("prior_depth", [0, 1, 2])
+@pytest.mark.parametrize(*each_value(prior_depth=[0, 1, 2], alpha=[1.0, 0.7]))
 def test_against_the_definition(prior_depth, alpha):
     """Dense: log P0 of every history plus indicators of the suffixes, by L-BFGS."""
     prior, depth, lam = base(prior_depth), 2, 0.3

@@ -6,7 +6,7 @@ import weakref
 
 import numpy as np
 import pytest
-from _cases import all_pairs
+from _cases import all_pairs, each_value
 from _oracles import check_draws, second_order_text
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.base import clone
@@ -521,8 +521,7 @@ def test_held_out_samples_are_checked(data):
         MixtureLM([("a", FrozenEstimator(AdditiveLM())), *parts()]).fit(X, y)
 
 
-@pytest.mark.parametrize("weights", WEIGHTS[:-1])
-@pytest.mark.parametrize("factored", [False, True])
+@pytest.mark.parametrize(*each_value(weights=WEIGHTS[:-1], factored=[False, True]))
 def test_held_out_samples_of_new_classes_alone_are_refused(data, weights, factored):
     """Their number is not zero, yet no model knows the class of any of them."""
     X, y = data

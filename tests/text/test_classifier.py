@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from _cases import each_value
 from _oracles import sparse_settings
 from _texts import LABELS, NEW, TEXTS, several, tickets
 from sklearn import config_context
@@ -136,9 +137,15 @@ def test_auto_takes_the_larger_rows_if_a_part_does_not_decide(part, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    "most, at_once", [(20_000, True), (150, True), (150, False), (90, False)]
+    "kind, most, at_once",
+    [
+        ("two classes", 20_000, True),
+        ("classes", 20_000, True),
+        ("several", 150, True),
+        ("several", 150, False),
+        ("classes", 90, False),
+    ],
 )
-@pytest.mark.parametrize("kind", ["two classes", "classes", "several"])
 def test_auto_has_the_smaller_loss_of_texts_that_it_has_not_learned(
     kind, most, at_once, monkeypatch
 ):
@@ -818,8 +825,7 @@ PRIORS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["equal", "weighted"])
-@pytest.mark.parametrize("name", PRIORS)
+@pytest.mark.parametrize(*each_value(name=PRIORS, weight=[WEIGHT, None]))
 def test_texts_without_ngrams_get_the_shares_of_the_labels(name, weight):
     model, y, can_reduce = PRIORS[name]
     model = clone(model).set_params(

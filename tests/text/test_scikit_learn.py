@@ -4,6 +4,8 @@ Only `CountVectorizer._count_vocab` is replaced, and only where the texts are cu
 scikit-learn's own rules: functions of users are called by the method that was there.
 """
 
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -20,6 +22,14 @@ pytest.importorskip(
     reason="scikit-learn is installed without its tests",
 )
 from sklearn.feature_extraction.tests.test_text import *  # noqa: F403
+
+# Hashed columns, functions of users, messages: these tests read no text with kernels.
+OTHERS = re.compile(
+    "test_.*(callable_analyzer|unused_parameters|hash|tfidf_transformer|set_output|"
+    "invalid_ngram_range|built_processors|custom_preprocessor)"
+)
+for name in [name for name in globals() if OTHERS.match(name)]:
+    del globals()[name]
 
 # pytest 10 refuses iterators of cases, which some versions of scikit-learn pass.
 for marked in [one for one in globals().values() if hasattr(one, "pytestmark")]:

@@ -86,7 +86,7 @@ def attempt(vectorizer, texts):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("seed, repeats", [(0, 25), *((k, 100) for k in range(4))])
+@pytest.mark.parametrize("seed, repeats", [(0, 25), (1, 100), (2, 100), (3, 100)])
 def test_the_matrix_is_that_of_scikit_learn(monkeypatch, seed, repeats):
     rng = random.Random(seed)
     compared = 0
@@ -263,8 +263,10 @@ ODD_TEXTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("analyzer", ["word", "char", "char_wb"])
-@pytest.mark.parametrize("kind", ["string", "large_string", "string_view"])
+@pytest.mark.parametrize(
+    "kind, analyzer",
+    [("string", "word"), ("large_string", "char"), ("string_view", "char_wb")],
+)
 def test_buffers_of_arrow_give_the_rows_of_lists(kind, analyzer, monkeypatch):
     pa = pytest.importorskip("pyarrow")
     vectorizer = NgramVectorizer(analyzer=analyzer, ngram_range=(1, 2))
