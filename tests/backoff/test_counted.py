@@ -15,7 +15,7 @@ from sklstruct.backoff._counting import count_paths
 from sklstruct.backoff._estimator import BackoffClassifier
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import StructuredLogLinearLMCV
-from sklstruct.smoothing import PrunedKneserNeyLM, WittenBellLM
+from sklstruct.smoothing import WittenBellLM
 from sklstruct.symbols import Labels, TextFile
 
 FAMILIES = sorted(
@@ -76,7 +76,7 @@ def test_fit_of_counts_is_fit_of_the_text_and_leaves_the_counts(kind):
 @pytest.mark.parametrize(
     "kind, paths",
     [(kind, False) for kind in FAMILIES]
-    + [(kind, True) for kind in (KneserNeyLM, PrunedKneserNeyLM, *REQUIRED)],
+    + [(kind, True) for kind in (KneserNeyLM, *REQUIRED)],
 )
 def test_fit_of_counted_windows_is_fit(kind, paths):
     rng = np.random.default_rng(1)
