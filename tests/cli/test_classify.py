@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from _texts import LABELS, NEW, TEXTS, several, tickets
 
 from sklstruct import _cli
 from sklstruct._cli._classify import _arrived
+from sklstruct._compat import StrOptions
 from sklstruct._files import open_read
 from sklstruct.compat import fasttext
 from sklstruct.text import TextClassifier
@@ -316,3 +318,15 @@ def test_wrong_arguments_end_with_two(words, capsys):
     assert (
         ended.value.code == 2 and "usage: sklstruct classify" in capsys.readouterr().err
     )
+
+
+def test_features_are_those_of_the_classifier(capsys):
+    with pytest.raises(SystemExit):
+        run("train", "text", "model", "--features", "other")
+    said = capsys.readouterr().err.partition("choose from")[2]
+    (names,) = (
+        option.options
+        for option in TextClassifier._parameter_constraints["features"]
+        if isinstance(option, StrOptions)
+    )
+    assert set(re.findall(r"\w+", said)) == names
