@@ -47,9 +47,9 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
         raise ValueError("models have different numbers of symbols, without labels")
     if len(models) > 1:
         warn(
-            "models: a file holds one table of n-grams. N-grams that no model of the "
-            "mixture lists have approximate probabilities; a pickle (joblib.dump, or "
-            "-o with a name in .pkl) keeps the mixture itself"
+            "the mixture becomes one table, in which n-grams that no model lists have "
+            "approximate probabilities; a pickle (joblib.dump, or a name in .pkl for "
+            "the command) keeps the mixture itself"
         )
     pairs = _union(models, labels)
     windows, nodes = pairs.tree.windows(), pairs.nodes()

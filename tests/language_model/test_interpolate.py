@@ -235,7 +235,7 @@ def test_written_union_in_kenlm(files):
     path = folder / "mixed.arpa"
     parts = [LanguageModel.load(folder / f"{k}.arpa").backoff_model_ for k in "ab"]
     mixed = mix(parts, model.estimator_.weights_)
-    with pytest.warns(UserWarning, match="a file holds one table of n-grams"):
+    with pytest.warns(UserWarning, match="the mixture becomes one table"):
         model.save(path, precision=9)
     union = LanguageModel.load(path)
     assert union.backoff_model_.check_normalized(tol=1e-6) < 1e-6

@@ -558,7 +558,7 @@ def test_the_file_of_a_mixture(tmp_path):
     models = [(f"m{k}", FrozenEstimator(lm)) for k, lm in enumerate(fitted)]
     mixture = MixtureLM(models, weights=[0.4, 0.6])
     model = LanguageModel(mixture, max_depth=2).fit(text)
-    with pytest.warns(UserWarning, match="a file holds one table of n-grams"):
+    with pytest.warns(UserWarning, match="the mixture becomes one table"):
         model.save(tmp_path / "mixed.arpa", precision=12)
     union = LanguageModel.load(tmp_path / "mixed.arpa")
     assert union.backoff_model_.check_normalized(tol=1e-8) < 1e-8
