@@ -74,7 +74,10 @@ class ContextAutomaton:
         self.end_class = labels.end_id
         self.n_nodes, self.n_classes = tree.n_nodes, len(labels.classes)
         self.depth, self.max_depth = tree.levels(), tree.n_levels - 1
-        arc_parent = shorter_pairs(model, closed)
+        arc_parent = model.pairs.parent
+        if closed.target is not model.pairs.target:
+            arrays = closed.tree, closed.pair_ptr, closed.target
+            arc_parent = pairs_of_arrays(*arrays).parent
         self.arc_next = closed.extension
         for k in range(tree.n_levels):
             first, last = closed.pair_ptr[tree.level_ptr[k : k + 2]]
@@ -89,6 +92,8 @@ class ContextAutomaton:
             symbols = np.delete(symbols, self.end_class)
         possible = np.zeros(model.n_symbols, dtype=bool)
         possible[symbols[symbols >= 0]] = True
+        if self.start_symbol >= 0:
+            possible[self.start_symbol] = True
         self.arc_max, self.max_backoff = max_backoffs(
             closed._replace(log_prob=self.arc_log_prob, log_backoff=self.backoff),
             arc_parent, possible, bool((symbols >= 0).all()), self.start_symbol,
@@ -102,13 +107,6 @@ class ContextAutomaton:
         return float(both.max() - both.min())
 
 
-def shorter_pairs(model: BackoffModel, closed: ClosedModel) -> np.ndarray:
-    """The pair of the same class after the next shorter context; -1 at the root."""
-    if closed.target is model.pairs.target:
-        return model.pairs.parent
-    return pairs_of_arrays(closed.tree, closed.pair_ptr, closed.target).parent
-
-
 def max_backoffs(
     closed: ClosedModel,
     pair_parent: np.ndarray,
@@ -118,15 +116,13 @@ def max_backoffs(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(log mf of each pair, log mbow of each node): maxima over longer histories.
 
-    pair_parent: see `shorter_pairs`.
+    pair_parent: the pair of the same class after the next shorter context; -1 at the
+    root.
     possible: symbols that may occur in a history, including the start mark. whole:
     whether every word that may occur in a history is one of the symbols.
     start: symbol of the start mark, -1 without such a mark.
     """
     tree = closed.tree
-    possible = possible.copy()
-    if start >= 0:
-        possible[start] = True
     extends = np.zeros(tree.n_nodes, dtype=np.uint8)
     extends[1:] = possible[tree.symbol[1:]]
     if start >= 0:  # no symbol precedes the start mark

@@ -59,6 +59,7 @@ from ._names import QUALITIES, Quality
 from ._predictors import TextPredictor, TreePredictor, WindowClassifier
 from ._quality import (
     check_depths,
+    check_fitted_depths,
     give_checkpoint,
     merge_warnings,
     named_estimator,
@@ -520,6 +521,7 @@ class LanguageModel(
         validate_parts(estimator)
         if not isinstance(self.estimator, str):
             check_depths(estimator, self.max_depth)
+            check_fitted_depths(estimator, self.max_depth)
         if self.max_depth == 0:
             read_no_context(estimator)
         if self.checkpoint is not None:

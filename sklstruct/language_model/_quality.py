@@ -183,8 +183,7 @@ def merge_warnings(estimator: Any, analyzer: str) -> Iterator[None]:
 
 
 def check_depths(estimator: Any, max_depth: int, alone: bool = True) -> None:
-    """ValueError if `max_depth` of a part differs from that of the `LanguageModel`,
-    or a fitted language model inside reads longer contexts.
+    """ValueError if `max_depth` of a part differs from that of the `LanguageModel`.
 
     alone: False for a model of a mixture, whose contexts may be shorter.
     """
@@ -202,16 +201,6 @@ def check_depths(estimator: Any, max_depth: int, alone: bool = True) -> None:
         if not all(isinstance(step, SuffixTreeVectorizer) for step in parts[:-1]):
             return
     for part in parts:
-        fitted: Any = getattr(part, "estimator", None)
-        if isinstance(part, FrozenEstimator) and (
-            hasattr(fitted, "__sklstruct_over_ids__")
-            and fitted.__sklearn_is_fitted__()
-            and (depth := fitted.predictor.max_depth) > max_depth
-        ):
-            raise ValueError(
-                f"max_depth={max_depth}: a fitted {type(fitted).__name__} inside the "
-                f"estimator reads contexts of {depth} words; set max_depth={depth}"
-            )
         if not isinstance(part, BackoffClassifier | SuffixTreeVectorizer):
             continue
         depth = getattr(part, "max_depth", None)
@@ -222,6 +211,21 @@ def check_depths(estimator: Any, max_depth: int, alone: bool = True) -> None:
                 f"max_depth={depth} of {type(part).__name__}: max_depth={max_depth} of "
                 "the LanguageModel is the length of contexts. Set or search max_depth "
                 "of the LanguageModel, and leave max_depth of the estimator at None"
+            )
+
+
+def check_fitted_depths(estimator: Any, max_depth: int) -> None:
+    """ValueError if a fitted language model inside reads longer contexts."""
+    for part in unfitted_params(estimator).values():
+        fitted: Any = getattr(part, "estimator", None)
+        if isinstance(part, FrozenEstimator) and (
+            hasattr(fitted, "__sklstruct_over_ids__")
+            and fitted.__sklearn_is_fitted__()
+            and (depth := fitted.predictor.max_depth) > max_depth
+        ):
+            raise ValueError(
+                f"max_depth={max_depth}: a fitted {type(fitted).__name__} inside the "
+                f"estimator reads contexts of {depth} words; set max_depth={depth}"
             )
 
 

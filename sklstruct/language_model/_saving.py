@@ -240,12 +240,15 @@ def table_of(model: Any) -> BackoffModel:
     models; AttributeError for models that are not tables.
     """
     mixture = getattr(model, "estimator_", None)
-    if not hasattr(mixture, "weights_"):
-        return model.backoff_model_
-    from ..mixture import MixtureLM
+    if hasattr(mixture, "weights_"):  # imports the package of mixtures if needed only
+        from ..mixture import MixtureLM
 
-    if not isinstance(mixture, MixtureLM):
-        return model.backoff_model_
+        if isinstance(mixture, MixtureLM):
+            return _table_of_mixture(mixture)
+    return model.backoff_model_
+
+
+def _table_of_mixture(mixture):
     if mixture.weights_ is None:
         raise AttributeError("the weights of the MixtureLM depend on the history")
     tables = []
